@@ -36,27 +36,43 @@ with caller as materialized (
                     coalesce((select id from (
             select id, priority from ledger_task
             where agent_id = (select agent_id from caller) and state = 'retry' and due_at <= %(now)s
-                and (plan_id is null or (select p.paused_at from ledger_plan p where p.id = plan_id)
-                    is null)
+                and (plan_id is null or (
+                select p.paused_at is null and (p.not_before is null or p.not_before <= %(now)s)
+                from ledger_plan p where p.id = plan_id)) and (not ledger_task.exclusive or
+                    ledger_take_files(ledger_task.project_id,
+                ledger_task.id, ledger_task.plan_id, ledger_task.agent_id, ledger_task.state,
+                    ledger_task.priority,
+                ledger_task.payload -> 'files'))
             order by due_at limit 1 for update skip locked) due
         where due.priority >= coalesce((select priority from ledger_task where agent_id = (select
             agent_id from caller) and state = 'queued'
-                and (plan_id is null or (select p.paused_at from ledger_plan p where p.id = plan_id)
-                    is null)
+                and (plan_id is null or (
+                select p.paused_at is null and (p.not_before is null or p.not_before <= %(now)s)
+                from ledger_plan p where p.id = plan_id)) and (not ledger_task.exclusive or
+                    ledger_take_files(ledger_task.project_id,
+                ledger_task.id, ledger_task.plan_id, ledger_task.agent_id, ledger_task.state,
+                    ledger_task.priority,
+                ledger_task.payload -> 'files'))
             order by priority desc, id limit 1 for update skip locked), due.priority)), (
             select id from ledger_task where agent_id = (select agent_id from caller) and state =
                 'queued'
-                and (plan_id is null or (select p.paused_at from ledger_plan p where p.id = plan_id)
-                    is null)
+                and (plan_id is null or (
+                select p.paused_at is null and (p.not_before is null or p.not_before <= %(now)s)
+                from ledger_plan p where p.id = plan_id)) and (not ledger_task.exclusive or
+                    ledger_take_files(ledger_task.project_id,
+                ledger_task.id, ledger_task.plan_id, ledger_task.agent_id, ledger_task.state,
+                    ledger_task.priority,
+                ledger_task.payload -> 'files'))
             order by priority desc, id limit 1 for update skip locked)) and t.state in ('queued',
                 'retry')
     returning t.id, t.project_id, t.agent_id, t.plan_id, t.ref, t.run, t.title, t.type, t.state,
         t.blocked_reason, t.priority, t.payload, t.result, t.error, t.proof, t.retry_count,
         t.max_attempts, t.attempt_limit, t.attempts, t.releases, t.unmet, t.on_exhausted,
         t.evidence, t.base_delay_ms, t.max_delay_ms, t.exponential_base, t.jitter, t.lease_s,
-        t.timeout_s, t.idempotent, t.non_retryable, t.redactions, t.due_at, t.current_attempt,
-        t.abort_requested_at, t.replay_of_id, t.replaced_by_id, t.version, t.created_at,
-        t.updated_at, t.started_at, t.completed_at, old.state as from_state,
+        t.timeout_s, t.idempotent, t.non_retryable, t.redactions, t.due_at, t.not_before,
+        t.exclusive, t.current_attempt, t.abort_requested_at, t.replay_of_id, t.replaced_by_id,
+        t.version, t.created_at, t.updated_at, t.started_at, t.completed_at, old.state as
+        from_state,
         old.current_attempt as former_attempt, case when t.attempts > 1 then greatest(%(now)s,
             old.updated_at, (
         select p.ended_at from ledger_attempt p
@@ -80,10 +96,10 @@ with caller as materialized (
         m.blocked_reason, m.priority, m.payload, m.result, m.error, m.proof, m.retry_count,
         m.max_attempts, m.attempt_limit, m.attempts, m.releases, m.unmet, m.on_exhausted,
         m.evidence, m.base_delay_ms, m.max_delay_ms, m.exponential_base, m.jitter, m.lease_s,
-        m.timeout_s, m.idempotent, m.non_retryable, m.redactions, m.due_at, m.current_attempt,
-        m.abort_requested_at, m.replay_of_id, m.replaced_by_id, m.version, m.created_at,
-        m.updated_at, m.started_at, m.completed_at, array(select n.need_id from ledger_need n where
-        n.task_id = m.id
+        m.timeout_s, m.idempotent, m.non_retryable, m.redactions, m.due_at, m.not_before,
+        m.exclusive, m.current_attempt, m.abort_requested_at, m.replay_of_id, m.replaced_by_id,
+        m.version, m.created_at, m.updated_at, m.started_at, m.completed_at, array(select n.need_id
+        from ledger_need n where n.task_id = m.id
             order by n.need_id) as need_ids, m.current_attempt as attempt_id, m.attempts as
                 attempt_number, %(worker)s::text as attempt_worker_id, m.attempt_started_at as
                 attempt_started_at, coalesce(%(lease)s, m.lease_s) as attempt_lease_s, %(now)s +
@@ -99,10 +115,10 @@ with caller as materialized (
         t.blocked_reason, t.priority, t.payload, t.result, t.error, t.proof, t.retry_count,
         t.max_attempts, t.attempt_limit, t.attempts, t.releases, t.unmet, t.on_exhausted,
         t.evidence, t.base_delay_ms, t.max_delay_ms, t.exponential_base, t.jitter, t.lease_s,
-        t.timeout_s, t.idempotent, t.non_retryable, t.redactions, t.due_at, t.current_attempt,
-        t.abort_requested_at, t.replay_of_id, t.replaced_by_id, t.version, t.created_at,
-        t.updated_at, t.started_at, t.completed_at, array(select n.need_id from ledger_need n where
-        n.task_id = t.id
+        t.timeout_s, t.idempotent, t.non_retryable, t.redactions, t.due_at, t.not_before,
+        t.exclusive, t.current_attempt, t.abort_requested_at, t.replay_of_id, t.replaced_by_id,
+        t.version, t.created_at, t.updated_at, t.started_at, t.completed_at, array(select n.need_id
+        from ledger_need n where n.task_id = t.id
             order by n.need_id) as need_ids, h.id as attempt_id, h.number as attempt_number,
                 h.worker_id as attempt_worker_id, h.started_at as attempt_started_at, h.lease_s as
                 attempt_lease_s, h.lease_expires_at as attempt_lease_expires_at, h.deadline_at as
