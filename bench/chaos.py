@@ -34,6 +34,7 @@ REST_S = 3.0  # after each fault, so that outages are told apart
 SINGLE_LIMIT_S = 5.0
 WHOLE_LIMIT_S = 15.0
 RECOVERY_S = 120
+LOG_LENGTH = 20_000  # characters of the instance's log that are printed if it does not recover
 WITHOUT_DISK = "without the full disk, because only root can mount one to fill"
 
 
@@ -48,6 +49,9 @@ def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
         instance.start()
         try:
             return attack(instance, requests, kills, can_fill, say)
+        except TimeoutError:
+            say(instance.log.read_text(errors="replace")[-LOG_LENGTH:])
+            raise
         finally:
             instance.end()
 
@@ -59,7 +63,7 @@ def attack(instance: Instance, requests: int, kills: int, can_fill: bool, say: S
     outages: dict[str, list[float]] = {}
     with run_traffic(instance.port, producer, agents, WORKERS) as (record, probe):
         for name, fault in choose_faults(kills, can_fill):
-            outages.setdefault(name, []).append(measure_outage(instance, probe, fault))
+            outages.setdefault(name, []).append(measure_outage(instance, probe, name, fault))
             say(f"{name}: {outages[name][-1]:.1f} s; {record.answered} requests")
         wait_until(lambda: record.answered >= requests, "the traffic", seconds=3600)
     wait_until(instance.is_ready, "the instance", seconds=RECOVERY_S)
@@ -107,13 +111,15 @@ def choose_faults(kills: int, can_fill: bool) -> list[tuple[str, Fault]]:
     return chosen
 
 
-def measure_outage(instance: Instance, probe: Probe, fault: Fault) -> float:
+def measure_outage(instance: Instance, probe: Probe, name: str, fault: Fault) -> float:
     """Cause a fault; return the longest time in which no write and no sweep succeeded."""
     begin = time.monotonic()
     [[database_time]] = retry_query(instance, "select clock_timestamp()")
     fault(instance)
-    wait_until(lambda: probe.successes[-1:] > [begin], "the probe", seconds=RECOVERY_S)
-    wait_until(lambda: has_swept(instance, database_time), "a sweep", seconds=RECOVERY_S)
+    wait_until(lambda: probe.successes[-1:] > [begin], f"a write after {name}", seconds=RECOVERY_S)
+    wait_until(
+        lambda: has_swept(instance, database_time), f"a sweep after {name}", seconds=RECOVERY_S
+    )
     swept = time.monotonic()
     time.sleep(REST_S)
     return max(probe.longest_gap(begin, time.monotonic()), swept - begin)

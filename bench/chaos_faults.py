@@ -47,10 +47,14 @@ class Instance:
             "PYTHONPYCACHEPREFIX": str(self.data.with_name("bytecode")),
         }
 
+    @property
+    def log(self) -> Path:
+        return self.data.with_name("chaos.log")
+
     def start(self) -> None:
         """Start the supervisor, and wait until it serves."""
         self.port = self.port or free_port()
-        with self.data.with_name("chaos.log").open("ab") as log:
+        with self.log.open("ab") as log:
             argv = [sys.executable, "-m", "config.local.up"]
             self.process = subprocess.Popen(argv, cwd=PROJECT, env=self.env, stdout=log, stderr=log)
         wait_until(self.is_ready, "the instance", seconds=START_S)
