@@ -77,9 +77,8 @@ def world(agent: Agent, now: datetime) -> dict[str, list[str]]:
     return {path: [str(each.pk) for each in listed] for path, listed in found.items()}
 
 
-@pytest.mark.parametrize(
-    ("path", "query"),
-    [
+def test_a_key_finds_the_first_row_alone(browser: Client, world: dict[str, list[str]]) -> None:
+    for path, query in (
         *(("/escalations/", query) for query in ("error:timeout", "error:disk", "pattern:disk")),
         *(("/patterns/", query) for query in ("plan:03-01", "error:timeout", "error:disk")),
         *(("/instructions/", query) for query in ("plan:03-01", "error:timeout", "error:disk")),
@@ -89,20 +88,16 @@ def world(agent: Agent, now: datetime) -> dict[str, list[str]]:
         *(("/operations/", query) for query in ("state:done", "by:person0", '"reason 0"')),
         *(("/operations/", query) for query in ("older:90m", "started:3h..90m")),
         *(("/instructions/standing/", query) for query in ("fired:1h", "fired:1h..")),
-    ],
-)
-def test_a_key_finds_the_first_row_alone(
-    browser: Client, world: dict[str, list[str]], path: str, query: str
-) -> None:
-    first, second = world[path]
-    of = LISTS[path]
-    every = rows(browser.get(path, {"group": "none"}), of)
-    assert {first, second} <= set(every)
-    assert rows(browser.get(path, {"q": query, "group": "none"}), of) == [first]
-    if query.startswith(("older", "started", "fired", '"')) or " " in query:
-        return
-    others = rows(browser.get(path, {"q": f"-{query}", "group": "none"}), of)
-    assert set(others) == set(every) - {first}
+    ):
+        first, second = world[path]
+        of = LISTS[path]
+        every = rows(browser.get(path, {"group": "none"}), of)
+        assert {first, second} <= set(every), path
+        assert rows(browser.get(path, {"q": query, "group": "none"}), of) == [first], (path, query)
+        if query.startswith(("older", "started", "fired", '"')) or " " in query:
+            continue
+        others = rows(browser.get(path, {"q": f"-{query}", "group": "none"}), of)
+        assert set(others) == set(every) - {first}, (path, query)
 
 
 def test_types_on_lists_about_tasks(
