@@ -4,6 +4,7 @@ import copy
 import json
 import re
 import subprocess
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -260,41 +261,36 @@ COUNTED_ONCE: list[tuple[str, dict[str, str], str, dict[str, str] | None]] = [
 ]
 
 
-@pytest.mark.parametrize("servers", [1, 2])
-@pytest.mark.parametrize(("alert", "series", "at", "raised"), COUNTED_ONCE)
-def test_an_alert_means_the_same_with_any_number_of_web_servers(
-    alert: str,
-    series: dict[str, str],
-    at: str,
-    raised: dict[str, str] | None,
-    servers: int,
-    tmp_path: Path,
-) -> None:
+def test_an_alert_means_the_same_with_any_number_of_web_servers(tmp_path: Path) -> None:
     """Prometheus itself evaluates the rules."""
-    shown = [(name, values, str(n)) for name, values in series.items() for n in range(servers)]
-    run_story(tmp_path, alert, shown, at, raised)
+    stories = []
+    for (alert, series, at, raised), servers in product(COUNTED_ONCE, [1, 2]):
+        shown = [(name, values, str(n)) for name, values in series.items() for n in range(servers)]
+        stories.append(tell_story(alert, shown, at, raised))
+    run_tests(tmp_path, *stories)
 
 
 REQUESTS = 'http_requests_total{op="me_get",status_class="2xx"}'
 ERRORS = 'http_requests_total{op="me_get",status_class="5xx"}'
 
 
-@pytest.mark.parametrize(
-    ("shown", "raised"),
-    [
-        ([(REQUESTS, "0+98x30", "0"), (ERRORS, "0+2x30", "0")], True),
-        ([(REQUESTS, "0+99x30", "0"), (ERRORS, "0+1x30", "0")], False),
-        ([(REQUESTS, "0+100x30", "0")], False),
+def test_the_errors_of_all_web_servers_count_together(tmp_path: Path) -> None:
+    stories: list[tuple[bool, list[tuple[str, str, str]]]] = [
+        (True, [(REQUESTS, "0+98x30", "0"), (ERRORS, "0+2x30", "0")]),
+        (False, [(REQUESTS, "0+99x30", "0"), (ERRORS, "0+1x30", "0")]),
+        (False, [(REQUESTS, "0+100x30", "0")]),
         # each web server counts its own requests
-        ([(REQUESTS, "0+49x30", "0"), (REQUESTS, "0+49x30", "1"), (ERRORS, "0+2x30", "1")], True),
-        ([(REQUESTS, "0+50x30", "0"), (REQUESTS, "0+49x30", "1"), (ERRORS, "0+1x30", "1")], False),
-    ],
-)
-def test_the_errors_of_all_web_servers_count_together(
-    shown: list[tuple[str, str, str]], raised: bool, tmp_path: Path
-) -> None:
-    labels = {"severity": "critical"} if raised else None
-    run_story(tmp_path, "Errors", shown, "25m", labels)
+        (True, [(REQUESTS, "0+49x30", "0"), (REQUESTS, "0+49x30", "1"), (ERRORS, "0+2x30", "1")]),
+        (False, [(REQUESTS, "0+50x30", "0"), (REQUESTS, "0+49x30", "1"), (ERRORS, "0+1x30", "1")]),
+    ]
+    critical = {"severity": "critical"}
+    run_tests(
+        tmp_path,
+        *(
+            tell_story("Errors", shown, "25m", critical if is_raised else None)
+            for is_raised, shown in stories
+        ),
+    )
 
 
 def test_every_alert_has_a_story() -> None:
@@ -302,14 +298,10 @@ def test_every_alert_has_a_story() -> None:
     assert told == {rule["alert"] for rule in rules()}
 
 
-def run_story(
-    folder: Path,
-    alert: str,
-    shown: list[tuple[str, str, str]],
-    at: str,
-    raised: dict[str, str] | None,
-) -> None:
-    """Let promtool show the series of some web servers to the rules, and compare the alerts."""
+def tell_story(
+    alert: str, shown: list[tuple[str, str, str]], at: str, raised: dict[str, str] | None
+) -> dict[str, Any]:
+    """Return a test of promtool that shows series to the rules, and compares the alerts."""
     [rule] = [each for each in rules() if each["alert"] == f"Tenfour{alert}"]
     alerts = []
     if raised is not None:
@@ -319,7 +311,7 @@ def run_story(
         }
         alerts = [{"exp_labels": rule["labels"] | raised, "exp_annotations": notes}]
     question = {"eval_time": at, "alertname": rule["alert"], "exp_alerts": alerts}
-    run_test(folder, shown, {"alert_rule_test": [question]})
+    return make_test(shown, alert_rule_test=[question])
 
 
 def label_server(series: str, server: str) -> str:
@@ -328,17 +320,18 @@ def label_server(series: str, server: str) -> str:
     return f"{series[:-1]}{'' if series.endswith('{}') else ','}{labels}"
 
 
-def run_test(folder: Path, shown: list[tuple[str, str, str]], questions: dict[str, Any]) -> None:
-    """Let promtool ask about series, each with its values and the web server that shows it."""
+def make_test(shown: list[tuple[str, str, str]], **questions: Any) -> dict[str, Any]:
+    """Return questions about series, each with its values and the web server that shows it."""
     given = [
-        {
-            "series": label_server(f"{PREFIX}{name}", server),
-            "values": values,
-        }
+        {"series": label_server(f"{PREFIX}{name}", server), "values": values}
         for name, values, server in shown
     ]
-    test = {"interval": "1m", "input_series": given, **questions}
-    content = {"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": [test]}
+    return {"name": str(shown), "interval": "1m", "input_series": given, **questions}
+
+
+def run_tests(folder: Path, *tests: dict[str, Any]) -> None:
+    """Let promtool ask all questions in one process; it names the tests that fail."""
+    content = {"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": [*tests]}
     (folder / "test.yml").write_text(yaml.safe_dump(content))
     promtool("test", "rules", folder / "test.yml")
 
@@ -378,7 +371,7 @@ def test_every_panel_shows_the_same_with_one_web_server_and_with_two(tmp_path: P
             for empty in (f"({two}) != ({one})", f"absent({two})"):
                 questions.append({"expr": empty, "eval_time": "90m", "exp_samples": []})
     assert len(questions) > 30
-    run_test(tmp_path, shown, {"promql_expr_test": questions})
+    run_tests(tmp_path, make_test(shown, promql_expr_test=questions))
 
 
 def find_lost(raw: Any, read: Any, path: str = "") -> list[str]:
