@@ -309,17 +309,14 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Let no later collection of garbage look at the modules and the tests."""
-    try:
-        return (yield)
-    finally:
-        gc.freeze()
-        gc.enable()
+    found = yield
+    gc.freeze()
+    gc.enable()
+    return found
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collect_file(
-    file_path: Path,
-) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+def pytest_collect_file(file_path: Path) -> Generator[None, list[pytest.Collector], object]:
     """Look for doctests only in files with a prompt: a look into each takes seconds."""
     found = yield
     has_prompt = file_path.suffix == ".py" and b">>>" in file_path.read_bytes()
