@@ -179,15 +179,11 @@ def run(
     return did
 
 
-# A run without a result keeps that of the run before. A success like the one before is recorded
-# every ten seconds, because each row that is written waits for the disk.
+# A run without a result keeps that of the run before.
 RECORD = """insert into ledger_clockrun as c
     (name, last_run_at, last_success_at, failures, last_error, took_ms, did)
-select %(name)s::text, %(now)s::timestamptz, case when %(error)s::text = '' then %(now)s end,
-    (%(error)s <> '')::int, %(error)s, %(took_ms)s::int, coalesce(%(did)s::jsonb, '{}')
-where not exists (select from ledger_clockrun c where c.name = %(name)s and %(error)s = ''
-    and c.last_error = '' and c.did = %(did)s::jsonb
-    and c.last_success_at between %(now)s - interval '10 seconds' and %(now)s)
+values (%(name)s, %(now)s, case when %(error)s = '' then %(now)s end, (%(error)s <> '')::int,
+    %(error)s, %(took_ms)s, coalesce(%(did)s::jsonb, '{}'))
 on conflict (name) do update set last_run_at = excluded.last_run_at,
     last_success_at = coalesce(excluded.last_success_at, c.last_success_at),
     failures = c.failures + excluded.failures, last_error = excluded.last_error,

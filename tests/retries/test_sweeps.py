@@ -69,18 +69,6 @@ def test_one_job_runs_the_frequent_entries_that_are_due() -> None:
     assert set(ClockRun.objects.values_list("name", flat=True)) == settings.FREQUENT.keys()
 
 
-@pytest.mark.django_db
-def test_a_success_like_the_one_before_is_recorded_every_ten_seconds() -> None:
-    def last_success(second: int) -> Any:
-        sweeps.run("backoff", now=NOW + second * SECOND)
-        found: Any = ClockRun.objects.get().last_success_at
-        return (found - NOW) / SECOND
-
-    assert [last_success(second) for second in (0, 1, 10, 11, 12)] == [0, 0, 0, 11, 11]
-    sweeps.record_end("backoff", now=NOW + 13 * SECOND, error="broken")
-    assert last_success(14) == 14
-
-
 @pytest.mark.django_db(transaction=True)
 def test_a_frequent_entry_that_fails_does_not_stop_the_others(
     caplog: pytest.LogCaptureFixture,
