@@ -15,7 +15,7 @@ class LimitWindow(StrEnum):
 
 
 class LimitSource(StrEnum):
-    """Where a fact about a window comes from: an agent's record, an error, or the client."""
+    """The source of a fact about a window: an agent's record, an error, or the client."""
 
     CLAUDE = "claude"
     CODEX = "codex"

@@ -105,6 +105,10 @@ def test_every_verb_does_what_it_says(run: Run, world: World, tmp_path: Path) ->
     assert json.loads(do("plan abort 03-02 --json"))["state"] == "aborted"
     assert " active, run 2" in do("plan restart 03-02")
     assert json.loads(do("plan rename 03-02 --json", "Release 2"))["title"] == "Release 2"
+    held = json.loads(
+        do(f"plan change 03-02 --not-before {later_by(1)} --exclusive-files yes --json")
+    )
+    assert held["exclusive_files"] and held["not_before"]
     plan.write_text(json.dumps(PROPOSING))
     do("plan import", str(plan))
     [checked] = json.loads(do("plan confirm 03-03 --yes --json"))["tasks"]
@@ -128,7 +132,7 @@ def test_every_verb_does_what_it_says(run: Run, world: World, tmp_path: Path) ->
     assert do("agent close writer") == "writer new\n"
     assert do("agent reset writer") == "0 cancelled\n"
     assert do("escalation assign {escalation}").endswith("unassigned\n")
-    later = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    later = later_by(1)
     assert later[:13] in do(f"escalation snooze {{escalation}} {later}")
     assert do("escalation snooze {escalation}").endswith("in the inbox\n")
     assert do("escalation comment {escalation}", "I look at it.").endswith("open\n")
@@ -173,6 +177,10 @@ def test_every_verb_does_what_it_says(run: Run, world: World, tmp_path: Path) ->
     assert do(f"token rotate {reader[-8:]}").startswith("tenfour_ro_")
     assert do(f"token revoke {reader}").endswith(" revoked\n")
     assert tried == set(VERBS)
+
+
+def later_by(hours: int) -> str:
+    return (datetime.now(UTC) + timedelta(hours=hours)).isoformat()
 
 
 def answer_on_the_page(escalation: str) -> None:
@@ -226,6 +234,8 @@ def test_a_verb_that_the_token_may_not_use_names_the_scope(
         if (noun, name) == ("standing", "create"):
             given = ["-"]
             monkeypatch.setattr("sys.stdin", open_text(json.dumps(RULE)))
+        if (noun, name) == ("plan", "change"):
+            given = [world.ids.get("plan", "x"), "--exclusive-files", "yes"]
         if (noun, name) == ("standing", "change"):
             given = [world.ids["standing"], "-"]
             monkeypatch.setattr("sys.stdin", open_text(json.dumps(RULE)))

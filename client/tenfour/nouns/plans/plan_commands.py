@@ -195,7 +195,7 @@ def change(client: Client, id: str, args: argparse.Namespace) -> Row:
     exclusive = args.exclusive_files and args.exclusive_files == "yes"
     changes = given({"not_before": args.not_before, "exclusive_files": exclusive})
     if not changes:
-        raise wrong_usage("Nothing to change.", "Use --not-before, --exclusive-files.")
+        raise wrong_usage("Nothing to change.", "Use --not-before or --exclusive-files.")
     version = client.plans.get(id).plan.version
     return client.plans.change(id, version=version, **changes).raw
 
