@@ -100,10 +100,31 @@ class Migration(BaseMigration):
     dependencies = [("ledger", "0049_account_windows")]
 
     operations = [
-        AddField("task", "not_before", models.DateTimeField(null=True)),
-        AddField("task", "exclusive", models.BooleanField(db_default=False)),
-        AddField("plan", "not_before", models.DateTimeField(null=True)),
-        AddField("plan", "exclusive_files", models.BooleanField(db_default=False)),
+        AddField(
+            "task",
+            "not_before",
+            models.DateTimeField(null=True, help_text="no attempt starts before it"),
+        ),
+        AddField(
+            "task",
+            "exclusive",
+            models.BooleanField(
+                db_default=False,
+                help_text="it waits for running tasks of its plan with the same files",
+            ),
+        ),
+        AddField(
+            "plan",
+            "not_before",
+            models.DateTimeField(null=True, help_text="none of its tasks starts before it"),
+        ),
+        AddField(
+            "plan",
+            "exclusive_files",
+            models.BooleanField(
+                db_default=False, help_text="tasks with the same files don't run at once"
+            ),
+        ),
         SeparateDatabaseAndState(
             [RunSQL(REPLACE, RunSQL.noop)],
             [
