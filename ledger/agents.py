@@ -7,7 +7,19 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Case, DateTimeField, Exists, F, OuterRef, Q, QuerySet, Subquery, When
+from django.db.models import (
+    Case,
+    DateTimeField,
+    Exists,
+    F,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    Value,
+    When,
+)
+from django.db.models.functions import Greatest
 
 from ledger import instructions, journal
 from ledger.errors import Invalid, Refusal
@@ -137,17 +149,19 @@ def find_silent(now: datetime) -> QuerySet[Agent]:
     )
     running = Attempt.objects.filter(agent=OuterRef("pk"), outcome=None, lease_expires_at__gt=now)
     found = unseen.alias(
-        queued_since=earliest_of(queue.order_by("-priority", "id"), "updated_at"),
-        due_since=earliest_of(retries.order_by("agent_id", "due_at"), "due_at"),
+        queued_since=earliest_of(queue.order_by("-priority", "id"), "updated_at", now=now),
+        due_since=earliest_of(retries.order_by("agent_id", "due_at"), "due_at", now=now),
     )
     has_tasks = Q(queued_since__lt=limit) | Q(due_since__lt=limit)
     gets_tasks = Q(paused=False) & (Q(waits_until=None) | Q(waits_until__lte=now))
     return found.filter(Exists(waiting) | gets_tasks & ~Exists(running) & has_tasks)
 
 
-def earliest_of(tasks: QuerySet[Task], column: str) -> EarliestOf:
-    """Return the earliest time of the first tasks, without those of paused plans."""
-    return EarliestOf(tasks.values(at=Case(When(plan__paused_at=None, then=F(column))))[:HEAD])
+def earliest_of(tasks: QuerySet[Task], column: str, *, now: datetime) -> EarliestOf:
+    """Return the earliest time of the first tasks, without those of plans that do not run."""
+    has_begun = Q(plan__not_before=None) | Q(plan__not_before__lte=now)
+    runs = has_begun & Q(plan__paused_at=None)
+    return EarliestOf(tasks.values(at=Case(When(runs, then=F(column))))[:HEAD])
 
 
 def pause(
@@ -223,7 +237,9 @@ def end_waits(agents: Iterable[Agent], *, now: datetime) -> list[Agent]:
     found = list(waiting.order_by("pk"))
     for agent in found:
         late = Task.objects.filter(agent=agent, state=TaskState.RETRY, due_at__gt=now)
-        late.update(due_at=now, version=F("version") + 1, updated_at=now)
+        # the latest of both times; PostgreSQL leaves out a null
+        due_at = Greatest(Value(now), "not_before")
+        late.update(due_at=due_at, version=F("version") + 1, updated_at=now)
         Agent.objects.filter(pk=agent.pk).update(waits_until=now)
     return found
 

@@ -250,15 +250,18 @@ def recount_needs() -> str:
     """
     waits = f"t.state = '{TaskState.BLOCKED}' and t.blocked_reason = 'dependency'"
     is_early = f"t.state = '{TaskState.QUEUED}' and t.not_before > %(now)s"
+    may_start = f"""t.blocked_reason = '{BlockedReason.NOT_BEFORE}' and n.unmet = 0
+                and (t.not_before > %(now)s) is not true"""
     return f"""update ledger_task t
     set state = case when t.state = '{TaskState.QUEUED}' and n.unmet > 0 or {is_early}
                 then '{TaskState.BLOCKED}'
-            when {waits} and n.unmet = 0 then {state_without_needs("t")} else t.state end,
+            when {waits} and n.unmet = 0 then {state_without_needs("t")}
+            when {may_start} then '{TaskState.QUEUED}' else t.state end,
         blocked_reason = case when n.unmet > 0 and (t.state = '{TaskState.QUEUED}'
                 or t.blocked_reason = '{BlockedReason.NOT_BEFORE}') then 'dependency'
             when {is_early} then '{BlockedReason.NOT_BEFORE}'
             when {waits} and n.unmet = 0 then {reason_without_needs("t")}
-            else t.blocked_reason end,
+            when {may_start} then null else t.blocked_reason end,
         unmet = n.unmet, version = t.version + 1, updated_at = %(now)s
     from (select w.id, {count_unmet("w.id")} as unmet from unnest(%(ids)s::uuid[]) as w(id)) n
     where t.id = n.id and t.state in ('{TaskState.QUEUED}', '{TaskState.BLOCKED}')

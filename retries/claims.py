@@ -308,10 +308,10 @@ def locked_result(why: Row, task: UUID, *, now: datetime) -> ClaimResult:
     if row["agent_id"] != why["caller_agent"]:
         raise NotFound(f"There is no task {task}.")
     is_due = row["state"] == TaskState.RETRY and row["due_at"] <= now
-    if start := why["next_start_at"]:
-        what = "task" if row["blocked_reason"] else "task's plan"
-        raise held_back(row, f"The {what} starts at {start:%FT%TZ}, and not before.")
-    if row["state"] == TaskState.QUEUED or is_due:
+    if (start := why["next_start_at"]) and start > now:
+        noun = "task" if row["blocked_reason"] else "task's plan"
+        raise held_back(row, f"The {noun} starts at {start:%FT%TZ}, and not before.")
+    if row["state"] == TaskState.QUEUED or is_due or start:
         if holder := find_holder(task):
             name = holder["ref"] or holder["id"]
             raise held_back(row, f"The task waits for {name}, which has some of the same files.")

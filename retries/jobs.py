@@ -27,7 +27,8 @@ def run_entry(name: str, every: float) -> None:
     started = time.monotonic()
     if started - last_runs.get(name, -math.inf) < every / 2:
         return
-    for entry, did in run_due(name, every):
+    # First all entries run, so that none depends on the jobs of another.
+    for entry, did in list(run_due(name, every)):
         if entry == "notifications" and did["unsent"]:
             for channel_id in sending.due_channels(server_time.now()):
                 request_sending(channel_id)

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db import Error
+from django.db import Error, close_old_connections
 from psycopg.types.json import Jsonb
 
 from ledger.database import server_time, sql
@@ -114,6 +114,7 @@ def run_frequent(*, now: datetime | None = None) -> Iterator[tuple[str, dict[str
             did = run(name, now=now)  # the one before may have taken long
         except Exception:
             logger.exception("the clock's entry '%s' failed", name)
+            close_old_connections()  # or the entries after it would fail on a lost one, too
         else:
             yield name, did
 

@@ -25,9 +25,10 @@ class Channel(redis.Channel):
         # Kombu makes a client for every acknowledgment, which takes longer than sending it.
         if asynchronous:  # these two have a connection of their own
             return super()._create_client(asynchronous)  # type: ignore[misc]
-        if "client" not in vars(self.pool):
-            self.pool.client = super()._create_client()  # type: ignore[misc]
-        return self.pool.client
+        pool = self.pool  # another thread may replace it meanwhile
+        if "client" not in vars(pool):
+            pool.client = super()._create_client()  # type: ignore[misc]
+        return pool.client
 
 
 def install() -> None:

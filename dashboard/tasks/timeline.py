@@ -37,7 +37,7 @@ BLOCKED = {
     "dependency": "waiting for a task",
     "dependency_skipped": "a need was skipped",
     "breaker_open": "breaker open",
-    "not_before": "not before its time",
+    "not_before": "waiting for its start time",
     "reported": str(BlockedReason.REPORTED.label),
 }
 ENDS = {

@@ -51,6 +51,8 @@ def find_hold(row: Any, *, now: datetime) -> Hold | None:
     name = row.agent.name
     if row.plan and row.plan.state == PlanState.PAUSED:
         return Hold("plan paused", "its plan is paused", "pause")
+    if row.not_before and row.not_before > now:
+        return Hold("not started", "it does not start", "clock", row.not_before)
     if row.plan and (start := row.plan.not_before) and start > now:
         return Hold("plan not started", "its plan does not start", "clock", start)
     if row.agent.paused:

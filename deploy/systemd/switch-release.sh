@@ -33,4 +33,6 @@ for unit in $(systemctl list-units --plain --no-legend --state=active 'tenfour-w
         sleep 1
     done
 done
-systemctl try-restart 'tenfour-worker@*' tenfour-beat
+# Workers first: older ones leave the jobs of a newer clock.
+systemctl try-restart 'tenfour-worker@*'
+systemctl try-restart tenfour-beat

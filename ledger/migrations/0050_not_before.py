@@ -20,17 +20,22 @@ REASON = (
 REPLACE = f"""alter table ledger_task drop constraint task_blocked_has_reason,
     add constraint task_blocked_has_reason check ({REASON}) not valid"""
 
+QUEUE = """update ledger_task set state = 'queued', blocked_reason = null
+    where state = 'blocked' and blocked_reason = 'not_before'"""
+
 FUNCTIONS = r"""
 -- Most paths need none of the replacements.
 create or replace function ledger_file_folder(path text) returns text
     language sql immutable parallel safe return
-    case when path ~ '[\\*?[{]|//|/$|^[.\s]|\s$' then
+    case when path ~ '(^|[\\/])\.\.([\\/]|$)' then ''
+    when path ~ '[\\*?[{]|//|/\.(/|$)|/$|^[.\s]|\s$' then
         rtrim(regexp_replace(regexp_replace(regexp_replace(
-            translate(btrim(path), '\', '/'), '(^|/)[^/]*[*?[{].*$', ''), '/+', '/', 'g'),
-            '^(\.(/|$))+', ''), '/')
+            translate(btrim(path), '\', '/'), '(^|/)[^/]*[*?[{].*$', ''),
+            '/+(\.(/+|$))*', '/', 'g'), '^(\.(/|$))+', ''), '/')
     else path end;
 comment on function ledger_file_folder is
-    'a declared file without ./ at its start and / at its end; of a glob, the folder before it';
+    'a declared file without . and / that say nothing; of a glob, the folder before it; with .., '
+    'which may lead anywhere, the whole project';
 
 create or replace function ledger_folders_overlap(a text, b text) returns boolean
     language sql immutable parallel safe return
@@ -62,6 +67,14 @@ begin
     if holder is not null or task_state <> 'queued' then
         return holder;
     end if;
+    select q.id into holder from ledger_task q
+    where q.agent_id = agent and q.plan_id = plan and q.exclusive and q.state = 'retry'
+        and q.due_at <= clock_timestamp() and q.priority >= task_priority
+        and ledger_files_overlap(q.payload -> 'files', files)
+    order by q.due_at limit 1;
+    if holder is not null then
+        return holder;
+    end if;
     select q.id into first from ledger_task q
     where q.agent_id = agent and q.plan_id = plan and q.exclusive and q.state = 'queued'
     order by q.priority desc, q.id limit 1;
@@ -73,8 +86,8 @@ begin
     return holder;
 end $$;
 comment on function ledger_files_holder is
-    'the task that a task waits for because of their files: a running one of its plan, or the '
-    'first one of the plan in the agent''s queue, which later ones do not overtake';
+    'the task that a task waits for because of their files: a running one of its plan, or a due '
+    'retry or the queue''s first task of its agent and plan, which others do not overtake';
 
 create or replace function ledger_take_files(
     project uuid, task uuid, plan uuid, agent uuid, task_state text, task_priority int, files jsonb
@@ -100,6 +113,19 @@ class Migration(BaseMigration):
     dependencies = [("ledger", "0049_account_windows")]
 
     operations = [
+        # An import writes the plan first, too, so neither waits for the other.
+        AddField(
+            "plan",
+            "not_before",
+            models.DateTimeField(null=True, help_text="none of its tasks starts before it"),
+        ),
+        AddField(
+            "plan",
+            "exclusive_files",
+            models.BooleanField(
+                db_default=False, help_text="tasks with the same files don't run at once"
+            ),
+        ),
         AddField(
             "task",
             "not_before",
@@ -113,20 +139,8 @@ class Migration(BaseMigration):
                 help_text="it waits for running tasks of its plan with the same files",
             ),
         ),
-        AddField(
-            "plan",
-            "not_before",
-            models.DateTimeField(null=True, help_text="none of its tasks starts before it"),
-        ),
-        AddField(
-            "plan",
-            "exclusive_files",
-            models.BooleanField(
-                db_default=False, help_text="tasks with the same files don't run at once"
-            ),
-        ),
         SeparateDatabaseAndState(
-            [RunSQL(REPLACE, RunSQL.noop)],
+            [RunSQL(REPLACE, QUEUE)],
             [
                 RemoveConstraint("task", "task_blocked_has_reason"),
                 AddConstraint("task", check("task_blocked_has_reason", REASON)),

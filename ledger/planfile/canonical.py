@@ -420,12 +420,12 @@ def read_time(values: Mapping[str, Any], name: str, at: str = "") -> datetime | 
         return None
     try:
         found = datetime.fromisoformat(text)
-    except ValueError:
-        found = datetime.min
-    if found.tzinfo is None:
-        example = "2026-10-12T18:00:00Z"
-        raise Invalid(f"{at}/{name}", f"{name} must be a time with its zone, such as {example}.")
-    return found.astimezone(UTC)
+        if found.tzinfo:
+            return found.astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass
+    example = "2026-10-12T18:00:00Z"
+    raise Invalid(f"{at}/{name}", f"{name} must be a time with its zone, such as {example}.")
 
 
 def read_strings(values: Mapping[str, Any], name: str, at: str) -> list[str]:

@@ -128,7 +128,7 @@ def change(
     version: int,
     stamp: Stamp,
 ) -> Plan:
-    """Change a plan's title, or what its tasks need, when they may start, and if files exclude.
+    """Change a plan's title, required evidence, start time, or file exclusion.
 
     Raises VersionMismatch if it is no longer at `version`.
     """

@@ -270,7 +270,8 @@ class PlanImport:
         ids = {ref: row["id"] for ref, row in rows.items()}
         ids |= self.add_tasks(plan, diff.added, places, needs)
         for ref, fields in diff.changed.items():
-            self.update_task(ids[ref], self.file.tasks[places[ref]], at=f"/tasks/{places[ref]}")
+            task, at = self.file.tasks[places[ref]], f"/tasks/{places[ref]}"
+            self.update_task(ids[ref], task, at=at, is_timed="not_before" in fields)
             if "needs" in fields:
                 added = [ids[diff.added[n]] for n in needs[ref].places]
                 self.replace_needs(ids[ref], needs[ref], added)
@@ -328,14 +329,16 @@ class PlanImport:
         add_missing_needs(self.project, {ids[ref]: needs[ref].missing for ref in refs})
         return ids
 
-    def update_task(self, id: UUID, task: PlanTask, *, at: str) -> None:
+    def update_task(self, id: UUID, task: PlanTask, *, at: str, is_timed: bool) -> None:
         row = prepare_columns(self.agents[task.agent], plan_spec(task), pointer=at)
-        names = ("title", "type", "priority", "payload", "redactions", "max_attempts", "not_before")
+        names = ("title", "type", "priority", "payload", "redactions", "max_attempts")
         more = ("on_exhausted", "evidence", "lease_s", "timeout_s", "idempotent", "non_retryable")
+        # A time that a person has set stays, unless the file's own changes.
+        timing = ("not_before",) if is_timed else ()
         Task.objects.filter(pk=id).update(
             agent=self.agents[task.agent],
             attempt_limit=row["max_attempts"],
-            **{name: row[name] for name in (*names, *more, *BACKOFF)},
+            **{name: row[name] for name in (*names, *more, *timing, *BACKOFF)},
         )
         journal.record(
             Kind.TASK_CHANGED,

@@ -31,6 +31,11 @@ REASSIGNED = """coalesce((select jsonb_build_object('from_agent', f.name, 'to_ag
 LEAST_LIMIT = f"""t.attempts + case when t.state in ('{TaskState.RUNNING}', '{TaskState.ESCALATED}')
             or t.blocked_reason = '{BlockedReason.REPORTED}' then 0 else 1 end"""
 
+# A retry that waited for its earlier `not_before` waits for the new one alone.
+DUE_AT = f"""case when t.state <> '{TaskState.RETRY}' or %(not_before)s::timestamptz is null
+                then t.due_at
+            when t.due_at = t.not_before then greatest(%(not_before)s, %(now)s)
+            else greatest(t.due_at, %(not_before)s) end"""
 IS_EARLY = "coalesce(%(not_before)s > %(now)s, false)"
 
 CHANGE = f"""with {TrustedCaller.cte}, changed as (
@@ -46,8 +51,8 @@ CHANGE = f"""with {TrustedCaller.cte}, changed as (
         exponential_base = coalesce(%(exponential_base)s, t.exponential_base),
         jitter = coalesce(%(jitter)s, t.jitter), evidence = coalesce(%(evidence)s, t.evidence),
         not_before = coalesce(%(not_before)s, t.not_before),
-        due_at = case when t.state = '{TaskState.RETRY}'
-            then greatest(t.due_at, %(not_before)s) else t.due_at end,
+        due_at = {DUE_AT}, due_noted_at = case when {DUE_AT} > %(now)s then null
+            else t.due_noted_at end,
         state = case when {IS_EARLY} and t.state = '{TaskState.QUEUED}'
             then '{TaskState.BLOCKED}' else t.state end,
         blocked_reason = case when {IS_EARLY} and (t.state = '{TaskState.QUEUED}'

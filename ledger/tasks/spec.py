@@ -28,6 +28,7 @@ LEASE_S = (5, 86_400)
 TIMEOUT_S = (1, 604_800)
 MAX_NEEDS = 100
 MOST_AHEAD = timedelta(days=366)
+FIRST_YEAR = 1970
 MAX_TASKS_PER_CALL = 500
 
 
@@ -130,8 +131,12 @@ def check(spec: Spec, *, pointer: str) -> None:
 
 
 def check_not_before(value: datetime | None, pointer: str) -> None:
-    if value is not None and value > server_time.now() + MOST_AHEAD:
+    if value is None:
+        return
+    if value > server_time.now() + MOST_AHEAD:
         raise Invalid(pointer, f"not_before can be at most {MOST_AHEAD.days} days ahead.")
+    if value.year < FIRST_YEAR:
+        raise Invalid(pointer, f"not_before must be in {FIRST_YEAR} or later.")
 
 
 def check_range(value: float | None, limits: tuple[float, float], pointer: str, name: str) -> None:

@@ -220,7 +220,7 @@ def plan_with_tasks_response(request: PrincipalRequest, plan: Plan) -> HttpRespo
 
 @router.patch("/plans/{id}", auth=PrincipalAuth("plans:write"), response=schemas.PlanOut)
 def plans_update(request: PrincipalRequest, id: str, body: schemas.PlanPatch) -> HttpResponse:
-    """Change a plan's title, what its tasks need to be done, and when they may start.
+    """Change a plan's title, required evidence, start time, or file exclusion.
 
     The `If-Match` header must contain the ETag of the version you read.
     """

@@ -93,10 +93,11 @@ def gates(caller: type[Caller], *, resume: bool) -> str:
 
 
 def can_start(task: str = "ledger_task") -> str:
-    """Return the condition that a task's plan runs and that no running task has its files."""
+    """Return the condition that a task's time has come, its plan runs, and its files are free."""
     # PostgreSQL evaluates the function last, because it costs most: other claims in the project
     # that reach such a task wait for this one to commit.
-    return f"""{PLAN_RUNS} and (not {task}.exclusive or ledger_take_files({task}.project_id,
+    return f"""({task}.not_before is null or {task}.not_before <= %(now)s)
+                and {PLAN_RUNS} and (not {task}.exclusive or ledger_take_files({task}.project_id,
                 {task}.id, {task}.plan_id, {task}.agent_id, {task}.state, {task}.priority,
                 {task}.payload -> 'files'))"""
 
@@ -182,7 +183,7 @@ def pick_several_or_offered() -> str:
     )
 
 
-# of those, the ones whose files do not overlap with those of a better one
+# the picked tasks without those whose files overlap with a better one's
 APART = """placed as materialized (
         select t.id, t.plan_id, t.payload -> 'files' as files, t.exclusive, p.place
         from (select id, row_number() over () as place from picked) p
@@ -341,7 +342,7 @@ def why_statement(caller: type[Caller]) -> str:
         {NEXT_START} as next_start_at,
         exists (select from ledger_task t
             where t.agent_id = c.agent_id and t.state = '{TaskState.QUEUED}' and t.exclusive
-        ) as waits_for_files,
+                and {PLAN_RUNS}) as waits_for_files,
         exists (select from ledger_task t join ledger_plan p on p.id = t.plan_id
             where t.agent_id = c.agent_id
                 and {WAITING}

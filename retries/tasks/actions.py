@@ -30,6 +30,7 @@ ASKED = Q(state=TaskState.ESCALATED) | Q(blocked_reason=BlockedReason.REPORTED)
 RETRY_NOW = f"""with {TrustedCaller.cte}, made_due as (
     -- noted here, so that the clock does not journal it a second time
     update ledger_task t set due_at = %(now)s, due_noted_at = %(now)s, updated_at = %(now)s,
+        not_before = case when t.not_before <= %(now)s then t.not_before end,
         version = t.version + 1
     where t.id = any(%(ids)s) and t.state = 'retry' and t.due_at > %(now)s
     returning t.id, t.project_id, t.agent_id, t.attempts

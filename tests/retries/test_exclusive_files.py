@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 from django.db import connection, transaction
 
+from ledger.database import server_time
 from ledger.errors import InvalidTransition
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Task
@@ -19,7 +20,7 @@ from retries.attempts.report_fields import Report
 from retries.claims import ClaimResult
 from retries.tasks import actions as task_actions
 from tests.elsewhere import at_once, blocked
-from tests.factories import NOW, make_agent
+from tests.factories import MINUTE, NOW, make_agent
 from tests.ledger.plans.test_import_writer import imported, task
 from tests.retries.moves import attempt_of, claim, fail
 from tests.waiting import PATIENCE_S
@@ -71,6 +72,9 @@ def overlap(a: list[str], b: list[str]) -> bool:
         ("src/a.py", "."),
         ("src/a.py", "./"),
         ("src\\a.py", "src/a.py"),
+        ("src/a.py", "src/./a.py"),
+        ("src/a.py", "lib/../src/a.py"),
+        ("src\\..\\lib", "lib"),
         ("/repo/src", "/repo/src/a.py"),
     ],
 )
@@ -144,7 +148,10 @@ def test_a_claim_of_several_takes_none_that_overlap(agent: Agent) -> None:
 def test_a_due_retry_waits_for_the_files(agent: Agent) -> None:
     exclusive(of("a"), of("a"))
     fail(agent, attempt_of(claim(agent)), now=NOW)
+    retry = Task.objects.filter(state="retry")
+    retry.update(due_at=server_time.now() + MINUTE)  # which PostgreSQL compares with its clock
     second = claim(agent, task=task("03-01:task-2").pk)
+    retry.update(due_at=NOW)
     assert claim(agent).rows == [] and claim(agent, limit=9).rows == []
     finish(agent, attempt_of(second))
     assert refs(claim(agent)) == ["1"]
@@ -293,3 +300,14 @@ def count_overlaps(running: UUID) -> int:
     with connection.cursor() as cursor:
         cursor.execute(OVERLAPS, [running])
         return int(cursor.fetchone()[0])
+
+
+def test_later_tasks_do_not_take_the_files_of_a_due_retry(agent: Agent) -> None:
+    exclusive(of("src"), of("src/a"), of("src/b"))
+    fail(agent, attempt_of(claim(agent)), now=NOW)
+    Task.objects.filter(attempts=1).update(due_at=NOW, priority=-1)
+    assert refs(claim(agent)) == ["2"]  # a better task goes first
+    Task.objects.filter(attempts=1, state="retry").update(priority=0)
+    assert claim(agent).rows == []
+    finish(agent, Task.objects.get(state="running").current_attempt)
+    assert refs(claim(agent)) == ["1"]

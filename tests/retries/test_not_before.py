@@ -114,6 +114,36 @@ def test_a_merge_changes_when_a_task_may_start(agent: Agent) -> None:
     assert not list(audit())
 
 
+def test_a_merge_keeps_a_persons_time_and_ends_the_files(agent: Agent) -> None:
+    imported({})
+    first = task("03-01:task-1").pk
+    change(first, not_before=LATER)
+    imported({"priority": 4}, mode="merge")
+    assert state_of(first) == (S.BLOCKED, BlockedReason.NOT_BEFORE)
+    assert Task.objects.get(pk=first).not_before == LATER
+    imported({"priority": 4, "not_before": "2026-11-21T12:20:00.000Z"}, mode="merge")
+    imported({"priority": 4}, mode="merge")
+    assert state_of(first) == (S.QUEUED, None)
+    assert Task.objects.get(pk=first).not_before is None
+    assert claim(agent).rows[0]["id"] == first
+
+
+def test_nothing_starts_a_queued_task_before_its_time(agent: Agent) -> None:
+    id = make_task(agent)
+    Task.objects.filter(pk=id).update(not_before=LATER)  # as after the answer of a checkpoint
+    assert claim(agent).rows == []
+    assert claim(agent, now=LATER).rows[0]["id"] == id
+
+
+@pytest.mark.parametrize("year", ["0001", "1969", "9999"])
+def test_a_time_far_away_is_refused(agent: Agent, operator: Any, year: str) -> None:
+    at = f"{year}-12-31T23:59:59-01:00" if year == "9999" else f"{year}-01-01T00:00:00+01:00"
+    body = {"agent": "coder", "type": "code", "not_before": at}
+    assert operator("POST", "/tasks", body).status_code == 422
+    with pytest.raises(Invalid):
+        imported({"not_before": at})
+
+
 def test_a_person_moves_the_time(agent: Agent) -> None:
     id = make_task(agent)
     assert change(id, not_before=LATER)["blocked_reason"] == "not_before"
@@ -132,6 +162,11 @@ def test_a_retry_is_not_due_before_the_time(agent: Agent) -> None:
     change(id, not_before=LATER)
     assert Task.objects.get(pk=id).due_at == LATER
     assert claim(agent, now=NOW + MINUTE).next_due_at == LATER
+    task_actions.retry_now([id], stamp=Stamp(SYSTEM, NOW + MINUTE))
+    assert Task.objects.get(pk=id).not_before is None
+    change(id, not_before=LATER + MINUTE)
+    change(id, not_before=LATER)
+    assert Task.objects.get(pk=id).due_at == LATER
     assert claim(agent, now=LATER).rows[0]["id"] == id
 
 

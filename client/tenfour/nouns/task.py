@@ -38,7 +38,7 @@ def _attempts(row: Row) -> str:
 
 
 def _state(row: Row) -> str:
-    return describe_task_state(row["state"], row["blocked_reason"], row["not_before"])
+    return describe_task_state(row["state"], row["blocked_reason"], row.get("not_before"))
 
 
 STATE = Column("state", lambda row, _: _state(row), "state")

@@ -36,6 +36,7 @@ with caller as materialized (
                     coalesce((select id from (
             select id, priority from ledger_task
             where agent_id = (select agent_id from caller) and state = 'retry' and due_at <= %(now)s
+                and (ledger_task.not_before is null or ledger_task.not_before <= %(now)s)
                 and (plan_id is null or (
                 select p.paused_at is null and (p.not_before is null or p.not_before <= %(now)s)
                 from ledger_plan p where p.id = plan_id)) and (not ledger_task.exclusive or
@@ -46,6 +47,7 @@ with caller as materialized (
             order by due_at limit 1 for update skip locked) due
         where due.priority >= coalesce((select priority from ledger_task where agent_id = (select
             agent_id from caller) and state = 'queued'
+                and (ledger_task.not_before is null or ledger_task.not_before <= %(now)s)
                 and (plan_id is null or (
                 select p.paused_at is null and (p.not_before is null or p.not_before <= %(now)s)
                 from ledger_plan p where p.id = plan_id)) and (not ledger_task.exclusive or
@@ -56,6 +58,7 @@ with caller as materialized (
             order by priority desc, id limit 1 for update skip locked), due.priority)), (
             select id from ledger_task where agent_id = (select agent_id from caller) and state =
                 'queued'
+                and (ledger_task.not_before is null or ledger_task.not_before <= %(now)s)
                 and (plan_id is null or (
                 select p.paused_at is null and (p.not_before is null or p.not_before <= %(now)s)
                 from ledger_plan p where p.id = plan_id)) and (not ledger_task.exclusive or

@@ -1,7 +1,7 @@
 """Tasks over HTTP: enqueue, start, change, abort, and what people answer."""
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -14,6 +14,7 @@ from ledger.api import auth
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Project, Task
 from ledger.states import BlockedReason, TaskState, Who, allowed_moves
+from ledger.tasks import Change
 from ledger.tasks.spec import PAYLOAD_BYTES
 from ledger.tokens import TrustedCaller
 from retries import breaker, breaker_actions, claims, in_process
@@ -392,6 +393,10 @@ def make_blocked(reason: str, *, agent: Agent, now: datetime) -> Task:
         breaker_actions.trip([agent], reason="by hand", stamp=Stamp(SYSTEM))
         with pytest.raises(breaker.CircuitBreakerOpen):
             claims.start(task.pk, stamp=Stamp(SYSTEM))
+    elif reason == BlockedReason.NOT_BEFORE:
+        task = make_task(agent=agent, now=now)
+        later = Change(not_before=now + timedelta(hours=1))
+        task_actions.change(task.pk, later, version=task.version, stamp=Stamp(SYSTEM))
     else:
         task = make_task(TaskState.BLOCKED, agent=agent, now=now)
     task.refresh_from_db()

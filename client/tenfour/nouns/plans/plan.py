@@ -53,7 +53,9 @@ TASK_COLUMNS = (
     plain("ref", style="bold"),
     Column(
         "state",
-        lambda row, _: describe_task_state(row["state"], row["blocked_reason"], row["not_before"]),
+        lambda row, _: describe_task_state(
+            row["state"], row["blocked_reason"], row.get("not_before")
+        ),
         "state",
     ),
     plain("agent"),
@@ -134,7 +136,7 @@ NOUN = Noun(
         ),
         "change": make_action(
             KIND,
-            "Change when a plan's tasks may start, and if the same files keep them apart.",
+            "Change a plan's start time or file exclusion.",
             "plans:write",
             plan_commands.change,
             add=plan_commands.add_change_arguments,

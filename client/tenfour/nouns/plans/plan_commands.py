@@ -155,7 +155,7 @@ def headline(plan: Plan) -> str:
 
 
 def line_of(task: PlanTask) -> str:
-    state = describe_task_state(task.state, task.blocked_reason, task.raw["not_before"])
+    state = describe_task_state(task.state, task.blocked_reason, task.raw.get("not_before"))
     tried = f" attempt {task.attempts} of {task.attempt_limit}" if task.attempts else ""
     needs = f" needs {', '.join(task.needs)}" if task.needs and task.state == "blocked" else ""
     return f"  {task.ref:16} {state}{tried}{needs}  {task.title}".rstrip()
