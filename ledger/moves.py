@@ -203,6 +203,11 @@ def reason_without_needs(task: str) -> str:
     )
 
 
+# the reason of a task `m`, in its event's data, if it waits for its time
+START_REASON = f"""case when m.blocked_reason = '{BlockedReason.NOT_BEFORE}'
+        then jsonb_build_object('reason', m.blocked_reason) else '{{}}'::jsonb end"""
+
+
 def need_is_met(need: str) -> str:
     """Return the condition that a task no longer holds back its dependents."""
     # `ledger.needs.unmet_needs` is the same rule as a queryset.

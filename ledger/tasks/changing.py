@@ -72,7 +72,7 @@ CHANGE = f"""with {TrustedCaller.cte}, changed as (
         subject="task",
         from_state="case when m.state <> m.from_state then m.from_state end",
         to_state="case when m.state <> m.from_state then m.state end",
-        data=f"%(data)s || {REASSIGNED}",
+        data=f"%(data)s || {REASSIGNED} || {moves.START_REASON}",
     )
 }) select m.*, g.name as agent_name from changed m join ledger_agent g on g.id = m.agent_id"""
 

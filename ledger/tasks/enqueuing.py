@@ -112,7 +112,13 @@ def enqueue_statement(*, own: dict[str, str] | None, needs: bool = False) -> str
     returning t.id, t.project_id, t.agent_id, t.state, t.blocked_reason, t.exclusive, t.unmet,
         null as from_state
 ), journaled as ({
-        journal.insert("created", kind=f"'{Kind.TASK_CREATED}'", subject="task", id="m.id")
+        journal.insert(
+            "created",
+            kind=f"'{Kind.TASK_CREATED}'",
+            subject="task",
+            id="m.id",
+            data=moves.START_REASON,
+        )
     }) select id, state, blocked_reason, exclusive{", unmet" if needs else ""}
     from created order by id"""
 

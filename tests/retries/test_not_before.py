@@ -53,6 +53,7 @@ def test_a_task_is_not_claimed_before_its_time(agent: Agent) -> None:
     assert claim(agent, now=LATER).rows[0]["id"] == id
     assert kinds(id) == ["task.created", "task.unblocked", "task.claimed"]
     assert Event.objects.get(kind="task.unblocked").data == {"reason": "not_before"}
+    assert Event.objects.get(kind="task.created").data == {"reason": "not_before"}
     assert not list(audit())
 
 
@@ -148,6 +149,7 @@ def test_a_person_moves_the_time(agent: Agent) -> None:
     id = make_task(agent)
     assert change(id, not_before=LATER)["blocked_reason"] == "not_before"
     assert kinds(id) == ["task.created", "task.changed"]
+    assert Event.objects.get(kind="task.changed").data["reason"] == "not_before"
     change(id, not_before=NOW)
     assert unblock(NOW) == 1
     assert claim(agent).rows

@@ -40,6 +40,7 @@ with caller as not materialized (
     insert into ledger_event (id, at, project_id, kind, subject_type, subject_id, agent_id,
         from_state, to_state, actor_type, actor_id, actor_name, data, request_id)
     select m.id, %(now)s, m.project_id, 'task.created', 'task', m.id, m.agent_id, m.from_state,
-        m.state, c.actor_type, c.actor_id, c.actor_name, '{}'::jsonb, %(request_id)s
+        m.state, c.actor_type, c.actor_id, c.actor_name, case when m.blocked_reason = 'not_before'
+        then jsonb_build_object('reason', m.blocked_reason) else '{}'::jsonb end, %(request_id)s
     from created m, caller c) select id, state, blocked_reason, exclusive
     from created order by id
