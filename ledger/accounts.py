@@ -1,4 +1,4 @@
-"""Accounts: what agents' calls are billed to, with the limits of their windows.
+"""Accounts that agents' calls are billed to, with the limits of their windows.
 
 Facts about the windows come from agents' own records and messages. While a window is at its limit,
 the agents of the account wait until it resets.
@@ -7,18 +7,21 @@ the agents of the account wait until it resets.
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
+from psycopg.types.json import Jsonb
 
-from ledger import agents
+from ledger import agents, journal
 from ledger.database import sql
 from ledger.errors import Invalid
 from ledger.journal import SYSTEM, Kind, Stamp
 from ledger.models import AccountWindow, Agent
 from ledger.models.agent import ACCOUNT_LENGTH
 from ledger.secrets.redaction import redacted
+from ledger.states import TaskState
+from ledger.tokens import TrustedCaller
 from ledger.values.account_windows import (
     LimitSource,
     LimitWindow,
@@ -29,19 +32,68 @@ from ledger.values.account_windows import (
 from ledger.values.timestamps import format_timestamp
 
 MOST_DISTANCE = timedelta(days=366)
-# A fact that is no newer than the stored one changes nothing, so a record can be read again. The
-# rows are stored in one order, so that two statements can't wait for each other.
-STORE = """insert into ledger_accountwindow
+# Codex rounds a reset in each record, and messages to the minute: such resets are the same one.
+SAME_RESET = timedelta(seconds=90)
+# the longest time to the reset of a window, by clocks that may differ
+MOST_FIVE_HOURS = timedelta(hours=5, minutes=10)
+# All changes of an account's windows and waits follow each other. The locks are taken in one order.
+LOCK = """select pg_advisory_xact_lock(k.id) from (
+    select distinct hashtextextended('tenfour.account/' || n.project || '/' || n.account, 0) as id
+    from unnest(%(projects)s::uuid[], %(accounts)s::text[]) n(project, account) order by 1
+) k"""
+# A fact that is no newer than the stored one changes nothing, so a record can be read again. If the
+# stored time is still to come, the database's clock was set back. A message is less exact than a
+# record that says that the window is full now. A full window keeps its reset if the newer fact
+# says none, or the same one.
+STORE = """insert into ledger_accountwindow as w
     (project_id, account, "window", used, resets_at, source, seen_at)
-select a.project_id, coalesce(nullif(a.account, ''), a.name), f.name, f.used, f.resets_at,
-    %(source)s::text, f.seen_at
-from ledger_agent a, unnest(%(windows)s::text[], %(used)s::float8[], %(resets)s::timestamptz[],
+select %(project)s, %(account)s, f.name, f.used, f.resets_at, %(source)s::text, f.seen_at
+from unnest(%(windows)s::text[], %(used)s::float8[], %(resets)s::timestamptz[],
     %(seen)s::timestamptz[]) f(name, used, resets_at, seen_at)
-where a.id = %(agent)s order by f.name
 on conflict (project_id, account, "window") do update set used = excluded.used,
-    resets_at = excluded.resets_at, source = excluded.source, seen_at = excluded.seen_at
-where excluded.seen_at > ledger_accountwindow.seen_at
-returning new.project_id, new.account, new."window", old.used, old.resets_at, old.seen_at"""
+    resets_at = case when excluded.used >= 1 and w.used >= 1 and w.resets_at > %(now)s
+            and coalesce(excluded.resets_at <= %(now)s or excluded.resets_at
+                between w.resets_at - %(same)s::interval and w.resets_at + %(same)s::interval, true)
+        then w.resets_at else excluded.resets_at end,
+    source = excluded.source, seen_at = excluded.seen_at
+where (excluded.seen_at > w.seen_at or w.seen_at > %(now)s)
+    and (excluded.source <> 'message' or w.source = 'message' or w.used < 1
+        or coalesce(w.resets_at <= %(now)s, true))
+returning new."window", old.used, old.resets_at, old.seen_at"""
+# An agent whose wait is the account's gets a shorter one too, with its tasks that wait as long. One
+# that does not wait begins a wait that is not one of its own waits in a row.
+CHANGE = f"""with {TrustedCaller.cte}, found as materialized (
+    select a.id, a.waits_until, coalesce(a.waits_until > %(now)s, false) as waits
+    from ledger_agent a where a.id = any(%(ids)s) and (
+        a.id is distinct from %(but_for)s and coalesce(a.waits_until <= %(now)s
+            or a.waits_until < %(after)s - %(same)s::interval, true)
+        or a.waits_until > %(after)s and a.waits_until
+            between %(before)s::timestamptz - %(same)s::interval
+                and %(before)s::timestamptz + %(same)s::interval
+            and %(after)s < %(before)s::timestamptz - %(same)s::interval)
+    order by a.id for no key update
+), sooner as (
+    update ledger_task t set due_at = greatest(%(after)s, t.not_before), version = t.version + 1,
+        updated_at = %(now)s
+    from found f where t.agent_id = f.id and t.state = '{TaskState.RETRY}'
+        and t.due_at = f.waits_until and f.waits_until > %(after)s
+), changed as (
+    update ledger_agent a set waits_until = %(after)s, waits_for = %(line)s,
+        wait_step_s = case when f.waits then a.wait_step_s else 0 end,
+        waits_in_row = case when f.waits then a.waits_in_row else 0 end,
+        waits_since = case when f.waits then a.waits_since end
+    from found f where a.id = f.id returning a.id, a.project_id
+) {
+    journal.insert(
+        "changed",
+        kind=f"'{Kind.AGENT_LIMITED}'",
+        subject="agent",
+        agent="m.id",
+        from_state="null",
+        to_state="null",
+        data="%(data)s",
+    )
+}"""
 
 
 @sql.atomic
@@ -55,16 +107,22 @@ def note_windows(
 ) -> None:
     """Store facts about the agent's account; its agents wait while a window is at its limit.
 
-    The wait of the agent `but_for` is its caller's to store.
+    Its caller stores the wait of the agent `but_for`: this only shortens it.
     """
     found = newest_facts(
         checked for fact in facts if (checked := check_fact(fact, now=now)) is not None
     )
     if not found:
         return
+    agent = Agent.objects.get(pk=agent_id)
+    project_id, account = agent.project_id, agent.account_name
+    lock_accounts({(project_id, account)})
     stored = sql.run(
         STORE,
-        agent=agent_id,
+        project=project_id,
+        account=account,
+        same=SAME_RESET,
+        now=now,
         windows=[fact.window.value for fact in found],
         used=[fact.used for fact in found],
         resets=[fact.resets_at for fact in found],
@@ -83,15 +141,14 @@ def note_windows(
     new = [fact for fact in found if fact.window in known]
     if latest_wait([*before, *new], now=now) is None:
         return
-    project_id, account = stored[0]["project_id"], stored[0]["account"]
     windows = read_windows(project_id, account)
-    waiting = agents_of(project_id, account)
     change_waits(
-        waiting.exclude(pk=but_for) if but_for else waiting,
+        agents_of(project_id, account),
         account,
         before=latest_wait([*windows, *before], now=now),
         after=latest_wait(windows, now=now),
         now=now,
+        but_for=but_for,
     )
 
 
@@ -102,10 +159,16 @@ def set_account(found: Sequence[Agent], *, account: str, stamp: Stamp) -> list[A
     They wait as the new account's limits say.
     """
     name = check_account(account)
-    locked = Agent.objects.select_for_update(no_key=True).filter(
-        pk__in=[agent.pk for agent in found]
+    current = Agent.objects.filter(pk__in=[agent.pk for agent in found])
+    lock_accounts(
+        {
+            (agent.project_id, each)
+            for agent in current
+            for each in (agent.account_name, name or agent.name)
+        }
     )
-    former = {agent.pk: agent.account_name for agent in locked.order_by("pk")}
+    locked = current.select_for_update(no_key=True).order_by("pk")
+    former = {agent.pk: agent.account_name for agent in locked}
     changed = agents.update_agents(
         found, "account", name, kind=Kind.AGENT_LIMITED, data={"account": name}, stamp=stamp
     )
@@ -131,6 +194,14 @@ def check_account(name: str) -> str:
     return name
 
 
+def lock_accounts(names: set[tuple[UUID, str]]) -> None:
+    sql.run(
+        LOCK,
+        projects=[project for project, _ in names],
+        accounts=[account for _, account in names],
+    )
+
+
 def find_wait(project_id: UUID, account: str, *, now: datetime) -> datetime | None:
     return latest_wait(read_windows(project_id, account), now=now)
 
@@ -144,10 +215,16 @@ def check_fact(fact: WindowFact, *, now: datetime) -> WindowFact | None:
     """Return the fact with times that can be right; None if it is too old."""
     if now - fact.seen_at > MOST_DISTANCE:
         return None
-    is_near = fact.resets_at is not None and abs(fact.resets_at - now) <= MOST_DISTANCE
     # The clock of the agent's machine may be ahead.
-    seen_at = min(fact.seen_at, now)
-    return replace(fact, seen_at=seen_at, resets_at=fact.resets_at if is_near else None)
+    seen_at = min(fact.seen_at, now).astimezone(UTC)
+    resets_at = fact.resets_at
+    if resets_at is not None and abs(resets_at - now) <= MOST_DISTANCE:
+        # A time without a date that has just passed was read as tomorrow's.
+        is_late = fact.window == LimitWindow.FIVE_HOURS and resets_at - seen_at > MOST_FIVE_HOURS
+        return replace(
+            fact, seen_at=seen_at, resets_at=None if is_late else resets_at.astimezone(UTC)
+        )
+    return replace(fact, seen_at=seen_at, resets_at=None)
 
 
 def list_windows(found: Iterable[Agent]) -> dict[tuple[UUID, str], list[AccountWindow]]:
@@ -176,20 +253,28 @@ def change_waits(
     before: datetime | None,
     after: datetime | None,
     now: datetime,
+    but_for: UUID | None = None,
 ) -> None:
-    """Let agents wait until `after` if they waited until `before` for the account's limit."""
+    """Let agents wait until `after` if they waited until `before` for the account's limit.
+
+    The wait of the agent `but_for` gets no longer.
+    """
     # A wait that ends at another time is for something else, such as a limit of requests a minute.
     stamp = Stamp(SYSTEM, now)
-    if before and (after is None or after < before):
-        agents.resume_early(found.filter(waits_until=before), stamp=stamp)
     if after is None:
+        if before:
+            is_own = Q(waits_until__range=(before - SAME_RESET, before + SAME_RESET))
+            agents.resume_early(found, only=is_own, stamp=stamp)
         return
-    is_shorter = Q(waits_until=None) | Q(waits_until__lt=after)
-    waiting = list(found.filter(is_shorter).select_for_update(no_key=True).order_by("pk"))
-    line = f"The account {account} is at its limit."
-    Agent.objects.filter(pk__in=[agent.pk for agent in waiting]).update(
-        waits_until=after, waits_for=line
+    sql.run(
+        CHANGE,
+        ids=list(found.values_list("pk", flat=True)),
+        but_for=but_for,
+        before=before,
+        after=after,
+        same=SAME_RESET,
+        line=f"The account {account} is at its limit.",
+        data=Jsonb({"account": account, "waits_until": format_timestamp(after)}),
+        now=now,
+        **TrustedCaller(SYSTEM).params,
     )
-    data = {"account": account, "waits_until": format_timestamp(after)}
-    for agent in waiting:
-        agents.record_change(agent, Kind.AGENT_LIMITED, data=data, stamp=stamp)

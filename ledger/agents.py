@@ -180,9 +180,9 @@ def pause(
     return resumed + waited
 
 
-def resume_early(agents: Iterable[Agent], *, stamp: Stamp) -> None:
-    """End the waits of these agents before their time: their account has room again."""
-    record_early_ends(end_waits(agents, now=stamp.at), stamp=stamp)
+def resume_early(agents: Iterable[Agent], *, only: Q, stamp: Stamp) -> None:
+    """End these waits of the agents before their time: their account has room again."""
+    record_early_ends(end_waits(agents, only=only, now=stamp.at), stamp=stamp)
 
 
 def record_early_ends(waited: Iterable[Agent], *, stamp: Stamp) -> None:
@@ -230,10 +230,13 @@ def brief(agents: Iterable[Agent], *, system_text: str, stamp: Stamp) -> list[Ag
 
 
 @transaction.atomic
-def end_waits(agents: Iterable[Agent], *, now: datetime) -> list[Agent]:
+def end_waits(agents: Iterable[Agent], *, only: Q | None = None, now: datetime) -> list[Agent]:
     """End the waits of these agents and of their tasks; return those that waited."""
     ids = [agent.pk for agent in agents]
-    waiting = Agent.objects.select_for_update(no_key=True).filter(pk__in=ids, waits_until__gt=now)
+    # The statement that locks them checks their waits: one may have changed since they were read.
+    waiting = Agent.objects.select_for_update(no_key=True).filter(
+        only or Q(), pk__in=ids, waits_until__gt=now
+    )
     found = list(waiting.order_by("pk"))
     for agent in found:
         late = Task.objects.filter(agent=agent, state=TaskState.RETRY, due_at__gt=now)

@@ -94,8 +94,9 @@ def store_wait(agent_id: UUID, decision: Decision, *, now: datetime) -> Decision
     # If the waits in a row seem to have no end, the decision is to ask a person, once.
     evidence = decision.evidence or Evidence()
     line = evidence.line
-    if window := find_window(evidence):
-        reset = now + timedelta(seconds=decision.delay_s)
+    if (window := find_window(evidence)) and evidence.wait_s is not None:
+        # A report may ask for a shorter wait of its task, which is not the account's.
+        reset = now + timedelta(seconds=min(evidence.wait_s, MOST_LIMIT_S))
         note_windows(
             agent_id,
             [WindowFact(window, 1.0, reset, now)],

@@ -1,9 +1,12 @@
 """An account that is at its limit stops all of its agents until the reset, and nothing counts."""
 
+from collections import Counter
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
+from django.db import OperationalError, connection, transaction
+from django.db.models import Q
 
 from ledger import accounts, agents
 from ledger.accounts import note_windows
@@ -44,9 +47,10 @@ def note(
     resets_at: datetime | None = RESET,
     seen_at: datetime = NOW,
     now: datetime | None = None,
+    source: LimitSource = LimitSource.CLAUDE,
 ) -> None:
     fact = WindowFact(window, used, resets_at, seen_at)
-    note_windows(agent.pk, [fact], source=LimitSource.CLAUDE, now=now or seen_at)
+    note_windows(agent.pk, [fact], source=source, now=now or seen_at)
 
 
 def waits(found: list[Agent]) -> list[datetime | None]:
@@ -96,6 +100,131 @@ def test_a_full_window_without_a_reset_to_come_stops_no_agent(
     assert waits([agent]) == [None]
     note(agent, 0.5, resets_at=RESET, seen_at=LONG_AGO, now=NOW)
     assert windows() == [("coder", "five_hours", 1.0)]
+
+
+@pytest.mark.parametrize("resets_at", [None, NOW - SECOND, NOW + 6 * HOUR, RESET + 60 * SECOND])
+def test_a_full_window_keeps_its_reset_if_a_newer_fact_names_none(
+    team: list[Agent], resets_at: datetime | None
+) -> None:
+    note(team[0], 1.0)
+    note(team[1], 1.0, resets_at=resets_at, seen_at=NOW + SECOND)
+    row = AccountWindow.objects.get()
+    assert (row.resets_at, row.seen_at) == (RESET, NOW + SECOND)
+    assert waits(team) == [RESET, RESET]
+    assert told() == {"agent.limited": 2}
+
+
+def test_a_message_replaces_no_record_of_a_full_window(team: list[Agent]) -> None:
+    note(team[0], 1.0)
+    later, message = RESET + HOUR, LimitSource.MESSAGE
+    note(team[1], 1.0, resets_at=later, seen_at=NOW + SECOND, source=message)
+    assert (AccountWindow.objects.get().source, waits(team)) == ("claude", [RESET, RESET])
+    note(team[1], 1.0, resets_at=later, seen_at=RESET + SECOND, source=message)
+    assert (AccountWindow.objects.get().source, waits(team)) == ("message", [later, later])
+
+
+def test_a_shorter_wait_of_the_account_is_one_of_its_retries(team: list[Agent]) -> None:
+    """No agent is resumed, and other retries are due when they were."""
+    waiting, other = make_task(team[0]), make_task(team[0])
+    rows = {row["id"]: row["attempt_id"] for row in claim(team[0], limit=2).rows}
+    fail(team[0], rows[other], now=NOW, retry_after_s=600, message="It broke.")
+    fail(team[0], rows[waiting], now=NOW, message="5-hour limit, resets 2pm")
+    due = Task.objects.get(pk=other).due_at
+    assert waits(team) == [RESET, RESET] and due == NOW + 600 * SECOND
+    note(team[1], 1.0, resets_at=NOW + HOUR, seen_at=NOW + SECOND)
+    assert waits(team) == [NOW + HOUR] * 2
+    assert Task.objects.get(pk=waiting).due_at == NOW + HOUR
+    assert Task.objects.get(pk=other).due_at == due
+    assert told() == {"agent.limited": 3}
+
+
+def test_the_report_of_a_shorter_wait_shortens_the_reporting_agents_too(team: list[Agent]) -> None:
+    make_task(team[0])
+    attempt = attempt_of(claim(team[0]))
+    note(team[1], 1.0, source=LimitSource.MESSAGE)
+    fail(team[0], attempt, now=NOW + SECOND, message="5-hour limit, resets 1pm")
+    assert waits(team) == [NOW + HOUR] * 2
+
+
+def test_a_wait_of_the_account_is_none_of_the_agents_own_in_a_row(team: list[Agent]) -> None:
+    agent, line = team[0], "429 rate_limit_error: too many requests per minute"
+    make_task(agent)
+    fail(agent, attempt_of(claim(agent)), now=NOW, message=line)
+    fail(agent, attempt_of(claim(agent, now=NOW + HOUR)), now=NOW + HOUR, message=line)
+    found = Agent.objects.get(pk=agent.pk)
+    assert (found.wait_step_s, found.waits_in_row, found.waits_since) == (120, 2, NOW)
+    note(team[1], 1.0, resets_at=NOW + 3 * HOUR, seen_at=NOW + HOUR + SECOND)
+    assert Agent.objects.get(pk=agent.pk).waits_in_row == 2
+    now = NOW + 4 * HOUR
+    note(team[1], 1.0, resets_at=now + HOUR, seen_at=now)
+    found = Agent.objects.get(pk=agent.pk)
+    assert (found.wait_step_s, found.waits_in_row, found.waits_since) == (0, 0, None)
+
+
+def test_the_wait_that_a_report_asks_for_is_not_the_accounts(team: list[Agent]) -> None:
+    make_task(team[0])
+    line = "5-hour limit reached, resets 2pm"
+    fail(team[0], attempt_of(claim(team[0])), now=NOW, message=line, retry_after_s=60)
+    assert waits(team)[1] == AccountWindow.objects.get().resets_at == RESET
+
+
+def test_five_hours_that_reset_tomorrow_stop_only_the_agent_that_says_so(team: list[Agent]) -> None:
+    """A time without a date that has just passed is read as tomorrow's."""
+    make_task(team[0])
+    fail(team[0], attempt_of(claim(team[0])), now=NOW, message="5-hour limit, resets 11am")
+    assert waits(team) == [NOW + 23 * HOUR, None]
+    assert AccountWindow.objects.get().resets_at is None
+
+
+def test_only_a_wait_that_is_still_the_accounts_ends_early(agent: Agent) -> None:
+    note(agent, 1.0)
+    stamp, other = Stamp(SYSTEM, NOW + SECOND), Q(waits_until=RESET - HOUR)
+    agents.resume_early([agent], only=other, stamp=stamp)
+    assert waits([agent]) == [RESET]
+
+
+def test_times_with_any_offset_are_stored(agent: Agent) -> None:
+    odd = timezone(timedelta(hours=23, minutes=59))
+    note(agent, 1.0, resets_at=RESET.astimezone(odd), seen_at=NOW.astimezone(odd), now=NOW)
+    row = AccountWindow.objects.get()
+    assert (row.resets_at, row.seen_at) == (RESET, NOW)
+
+
+def test_a_stored_time_to_come_does_not_shut_out_newer_facts(agent: Agent) -> None:
+    """The database's clock was set back."""
+    note(agent, 0.4, seen_at=NOW + HOUR)
+    note(agent, 0.5, seen_at=NOW)
+    assert windows() == [("coder", "five_hours", 0.5)]
+
+
+def test_changes_of_one_account_follow_each_other(team: list[Agent]) -> None:
+    other = make_agent("other")
+
+    def is_let_through(n: int) -> bool:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("set local lock_timeout = '100ms'")
+            change = (
+                lambda: note(team[1], 0.1),
+                lambda: move(team[1], ""),
+                lambda: move(other, "coder"),
+                lambda: note(other, 0.1),
+            )[n]
+            try:
+                change()
+            except OperationalError:
+                return False
+        return True
+
+    with transaction.atomic():
+        accounts.lock_accounts({(team[0].project_id, "coder")})
+        assert at_once(4, is_let_through) == [False, False, False, True]
+
+
+def told() -> dict[str, int]:
+    """Count the events of waits by kind."""
+    return dict(
+        Counter(Event.objects.filter(data__has_key="waits_until").values_list("kind", flat=True))
+    )
 
 
 def test_the_newest_fact_counts_and_repetitions_change_nothing(team: list[Agent]) -> None:
@@ -180,7 +309,7 @@ def test_an_agent_that_changes_its_account_waits_as_the_new_one_does(team: list[
     ("line", "window"),
     [
         ("You've hit your session limit · resets 3:45pm", FIVE),
-        ("5-hour limit reached ∙ resets 7pm", FIVE),
+        ("5-hour limit reached ∙ resets 5pm", FIVE),
         ("You've hit your weekly limit · resets Nov 24 at 3pm", WEEK),
         ("You've hit your usage limit. Try again in 3 days 4 hours.", WEEK),
         ("You've hit your usage limit. Try again in 2 hours.", FIVE),
