@@ -1,9 +1,12 @@
 """Hooks of coding agents over HTTP: Claude Code calls this itself, `tenfour hook` for both."""
 
+import logging
+from datetime import datetime
 from typing import Any, Literal, cast
 from uuid import UUID
 
 from django.conf import settings
+from django.db import DatabaseError
 from django.http import HttpResponse
 from ninja import Body, Router, Schema
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
@@ -25,6 +28,7 @@ from retries.agent_hooks.sessions import HookCaller
 from retries.schemas.attempts import TreeIn, UsageIn, VerificationIn
 from retries.states import WhenSilent
 
+logger = logging.getLogger(__name__)
 router = Router(tags=["hooks"])
 
 SCOPE = "signals:write"
@@ -155,14 +159,21 @@ def hooks_agent(request: PrincipalRequest, body: Body[HookIn]) -> HttpResponse:
     caller = HookCaller(request.auth, agent_id, bearer, event.session, settings.LINK_URL)
     local, now = local_side(body.tenfour) if body.tenfour else None, server_time.now()
     # A report that the event makes finds the wait that they name.
-    for source, read in READERS.items():
-        records = body.tenfour.limits if body.tenfour else []
-        note_windows(agent_id, read(records), source=source, now=now)
+    note_limits(agent_id, body.tenfour.limits if body.tenfour else [], now=now)
     answer = react(Happening(event, local, caller, now))
     if local is None:
         # The agent's program refuses fields that it does not know.
         answer.pop("tenfour", None)
     return json_response(answer)
+
+
+def note_limits(agent_id: UUID, records: list[dict[str, Any]], *, now: datetime) -> None:
+    # The event itself matters more than the figures, which come again with the next one.
+    for source, read in READERS.items():
+        try:
+            note_windows(agent_id, read(records), source=source, now=now)
+        except DatabaseError:
+            logger.warning("the limits that a hook sent were not stored", exc_info=True)
 
 
 def local_side(given: LocalSideIn) -> LocalSide:

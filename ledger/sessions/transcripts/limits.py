@@ -17,7 +17,8 @@ CODEX_WINDOWS = (
     (range(10_000, 10_161), LimitWindow.WEEK),
 )
 CODEX_LIMITS = (None, "codex")
-FULL = 0.95
+# Other types are of a workspace's credits or budget, which no window shows.
+WINDOW_REACHED = (None, "rate_limit_reached")
 
 
 def read_claude_limits(lines: Iterable[Mapping[str, Any]]) -> list[WindowFact]:
@@ -66,13 +67,18 @@ def read_claude_window(
 def read_codex_limits(lines: Iterable[Mapping[str, Any]]) -> list[WindowFact]:
     """Return the newest facts about the account's windows in a rollout of Codex."""
     found: list[WindowFact] = []
+    reached: Any = None
     for line in lines:
         at, payload = parse_time(line.get("timestamp")), object_in(line, "payload")
         if at is None or line.get("type") != "event_msg":
             continue
         if payload.get("type") == "token_count":
             found = newest_facts([*found, *list_codex_facts(payload, at)])
-        elif object_in(payload, "error").get("codex_error_info") == "usage_limit_exceeded":
+            reached = object_in(payload, "rate_limits").get("rate_limit_reached_type")
+        elif (
+            object_in(payload, "error").get("codex_error_info") == "usage_limit_exceeded"
+            and reached in WINDOW_REACHED
+        ):
             found = newest_facts([*found, *fill_reached_window(found, at)])
     return found
 
@@ -98,12 +104,12 @@ def read_codex_window(window: Mapping[str, Any], at: datetime) -> Iterator[Windo
 def fill_reached_window(facts: list[WindowFact], at: datetime) -> list[WindowFact]:
     """Return the window whose limit ended a turn, of the windows that the turn was told last.
 
-    The error itself does not name it: it is a full one, or else the one that resets first.
+    The error itself does not name it: most of it is used, and of equal ones it resets first.
     """
     named = [fact for fact in facts if fact.resets_at and fact.resets_at > at]
     if not named:
         return []
-    reached = min(named, key=lambda fact: (fact.used < FULL, fact.resets_at))
+    reached = min(named, key=lambda fact: (-fact.used, fact.resets_at))
     return [replace(reached, used=1.0, seen_at=at)]
 
 

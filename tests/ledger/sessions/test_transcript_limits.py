@@ -79,6 +79,8 @@ def window(used: Any, minutes: Any = 300, at: Any = FIVE) -> dict[str, Any]:
 
 
 CREDITS = {"has_credits": True, "unlimited": False, "balance": "12"}
+REACHED = {"rate_limit_reached_type": "rate_limit_reached"}
+DEPLETED = {"rate_limit_reached_type": "workspace_owner_credits_depleted"}
 USAGE_LIMIT = {
     "timestamp": "2026-11-28T12:46:24.851Z",
     "ordinal": 15,
@@ -162,15 +164,22 @@ def test_the_limits_in_a_line_of_claude_code(line: dict[str, Any], facts: Facts)
         ([token_count(primary=window(10**400, "300"), secondary=7)], []),
         ([token_count(primary=window(10**400, at=None))], [("five_hours", 1, None)]),
         ([token_count(primary=window(1)) | {"timestamp": "today"}], []),
-        # the turn that a limit ended: the full window, or else the one that resets first
+        # the turn that a limit ended: the window that is used most, or else that resets first
         (
             [token_count(primary=window(42.5), secondary=window(99.6, 10_080, SEVEN)), USAGE_LIMIT],
             [("five_hours", 0.425, FIVE), ("week", 1, SEVEN)],
         ),
         (
             [token_count(primary=window(42.5), secondary=window(81.0, 10_080, SEVEN)), USAGE_LIMIT],
-            [("five_hours", 1, FIVE), ("week", 0.81, SEVEN)],
+            [("five_hours", 0.425, FIVE), ("week", 1, SEVEN)],
         ),
+        (
+            [token_count(primary=window(96), secondary=window(96, 10_080, SEVEN)), USAGE_LIMIT],
+            [("five_hours", 1, FIVE), ("week", 0.96, SEVEN)],
+        ),
+        ([token_count(primary=window(50), **REACHED), USAGE_LIMIT], [("five_hours", 1, FIVE)]),
+        # a workspace's credits are no window
+        ([token_count(primary=window(50), **DEPLETED), USAGE_LIMIT], [("five_hours", 0.5, FIVE)]),
         ([token_count(), USAGE_LIMIT], []),
         # the newest line counts
         (

@@ -450,7 +450,8 @@ def test_the_records_at_the_end_of_a_session_say_when_the_limit_resets(
     task = make_task(agent)
     hook("UserPromptSubmit")
     at = int((timezone.now() + timedelta(hours=1)).timestamp())
-    records = [token_count(primary=window(100, at=at)), {"type": "event_msg"}]
+    record = token_count(primary=window(100, at=at)) | {"timestamp": timezone.now().isoformat()}
+    records = [record, {"type": "event_msg"}]
     hook("SessionEnd", local={"folder": "/app", "limits": records})
     agent.refresh_from_db()
     assert agent.waits_until and int(agent.waits_until.timestamp()) == at
@@ -465,8 +466,22 @@ def test_a_limit_that_a_record_names_comes_before_the_message(agent: Agent, hook
     hook("UserPromptSubmit")
     at = int((timezone.now() + timedelta(hours=1)).timestamp())
     record = api_error(rateLimitType="five_hour", resetsAt=at)
+    record["timestamp"] = timezone.now().isoformat()
     failed = {"error": "rate_limit", "last_assistant_message": "API Error: 429 rate_limit_error"}
     hook("StopFailure", local={"folder": "/app", "limits": [record]}, **failed)
     row = Task.objects.select_related("agent").get(pk=task.pk)
     assert (row.state, row.retry_count) == ("retry", 0)
     assert row.due_at == row.agent.waits_until and int(row.due_at.timestamp()) == at
+
+
+def test_an_event_counts_although_its_limits_cannot_be_stored(
+    agent: Agent, hook: Hook, caplog: pytest.LogCaptureFixture
+) -> None:
+    task = make_task(agent)
+    hook("UserPromptSubmit")
+    with connection.cursor() as cursor:
+        cursor.execute("alter table ledger_accountwindow rename to elsewhere")
+    record = api_error(rateLimitType="five_hour", resetsAt=0)
+    failed = {"error": "rate_limit", "last_assistant_message": "API Error: 429 rate_limit_error"}
+    hook("StopFailure", local={"folder": "/app", "limits": [record]}, **failed)
+    assert Task.objects.get(pk=task.pk).state == "retry" and "were not stored" in caplog.text

@@ -71,8 +71,8 @@ def test_a_client_says_its_limits_with_a_heartbeat(operator: Api, coder: Api) ->
     assert coder("POST", path, {"limits": [{**full, "resets_at": None}]}).status_code == 200
     rows = AccountWindow.objects.order_by("window").values_list("window", "used", "source")
     assert list(rows) == [("five_hours", 1, "client"), ("week", 0.5, "client")]
-    # A window without a reset stops no agent.
-    assert Agent.objects.get(name="coder").waits_until < timezone.now()
+    # A full window without a reset keeps the one that is known.
+    assert Agent.objects.get(name="coder").waits_until > timezone.now()
     for wrong in ({"window": "day"}, {"used": 1.5}, {"used": -1}, {"resets_at": "2026-11-21"}):
         problem(coder("POST", path, {"limits": [week | wrong]}), 422, "validation_error")
     problem(coder("POST", path, {"limits": [week] * 4}), 422, "validation_error")
