@@ -30,7 +30,7 @@ class Agent(models.Model):
     concurrency = models.SmallIntegerField(
         null=True, blank=True, help_text="maximum number of concurrent attempts; empty for no limit"
     )
-    # what its calls are billed to; without a name the account has the agent's own
+    # the account that its calls are billed to; without a name the account has the agent's own
     account = models.CharField(max_length=ACCOUNT_LENGTH, blank=True, db_default="")
     system_text = models.TextField(
         db_default="", help_text="text placed before the prompt of each task"

@@ -59,7 +59,7 @@ class AgentOut(Shape):
     )
     waits_for: str = field("the line that names the last such limit; empty if none")
     account: str = field(
-        "what its calls are billed to; by default an account with the agent's own name",
+        "the account that its calls are billed to; by default an account with the agent's own name",
         "coder",
         source="account_name",
     )
@@ -112,7 +112,7 @@ class AgentPatch(
     account: str | None = Field(
         None,
         max_length=ACCOUNT_LENGTH,
-        description="what the agent's calls are billed to; null or empty for its own account",
+        description="the account that its calls are billed to; null or empty for its own account",
     )
     system_text: str | None = Field(
         None,

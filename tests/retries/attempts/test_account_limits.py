@@ -198,7 +198,7 @@ def test_a_stored_time_to_come_does_not_shut_out_newer_facts(agent: Agent) -> No
 
 
 def test_changes_of_one_account_follow_each_other(team: list[Agent]) -> None:
-    other = make_agent("other")
+    other, third = make_agent("other"), make_agent("third")
 
     def is_let_through(n: int) -> bool:
         with transaction.atomic(), connection.cursor() as cursor:
@@ -207,7 +207,7 @@ def test_changes_of_one_account_follow_each_other(team: list[Agent]) -> None:
                 lambda: note(team[1], 0.1),
                 lambda: move(team[1], ""),
                 lambda: move(other, "coder"),
-                lambda: note(other, 0.1),
+                lambda: note(third, 0.1),
             )[n]
             try:
                 change()
