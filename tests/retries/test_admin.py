@@ -252,7 +252,7 @@ def test_an_abort_shows_its_effects_before_and_after(
 
 # what a person can take back: by its opposite, or because it only hastens what comes anyway
 REVERSIBLE = {
-    *("pause", "resume", "limit", "trip_breaker", "keep_breaker_open"),
+    *("pause", "resume", "limit", "set_account", "trip_breaker", "keep_breaker_open"),
     *("resolve", "ignore", "reopen"),
     *("retry_now", "send_again", "undo"),
 }
