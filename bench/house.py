@@ -18,7 +18,7 @@ SERVER = ("config", "dashboard", "retries", "ledger")
 BROWSER = (("templates", "*.html"), ("dashboard/static", "*.css"), ("dashboard/static", "*.js"))
 LIMITS = {
     "server: lines of Python without migrations": at_most(111_154),
-    "migrations: lines": at_most(3_111),
+    "migrations: lines": at_most(3_125),
     "client: lines": at_most(17_457),
     "templates, CSS, and scripts: lines": at_most(24_315),
     "tests: lines of Python": at_most(97_165),
