@@ -32,7 +32,7 @@ def test_a_task_says_when_it_starts(agent: Agent, browser: Client) -> None:
 def test_a_task_says_that_its_plan_has_not_started(agent: Agent, browser: Client) -> None:
     later = server_time.now() + timedelta(hours=1)
     plan = imported({}, not_before=later.isoformat(), exclusive_files=True).plan
-    assert "its plan starts at" in read(browser, "tasks", task("03-01:task-1").pk)
+    assert "its plan does not start until" in read(browser, "tasks", task("03-01:task-1").pk)
     text = read(browser, "plans", plan.pk)
     assert "Not before" in text and "tasks with the same files" in text
     assert "on hold, plan not started" in text
