@@ -37,9 +37,10 @@ def process_due(*, now: datetime, project: Project | None = None) -> dict[str, A
     """
     kept_since = now - timedelta(days=settings.TENFOUR["DELIVERY_DAYS"])
     (due,) = run(DUE, now=now, kept_since=kept_since)
-    written = outbox.read_outbox(now=now, project=project) if due["events"] else 0
-    reminded = threads.send_due(now=now) if due["reminders"] else 0
-    summarized = summaries.send_summaries(now=now) if due["summaries"] else 0
+    has_events = due["events"]  # which may make reminders and summaries due at once
+    written = outbox.read_outbox(now=now, project=project) if has_events else 0
+    reminded = threads.send_due(now=now) if has_events or due["reminders"] else 0
+    summarized = summaries.send_summaries(now=now) if has_events or due["summaries"] else 0
     return {
         "written": written,
         "reminded": reminded,

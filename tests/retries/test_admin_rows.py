@@ -92,7 +92,7 @@ def test_a_row_has_the_verbs_that_change_it_and_asks_before_it_does(
     assert verbs(mara, task) == []
     history = read(mara, path(Task, f"{task.pk}/history/")).content.decode()
     assert "task: aborted" in history and "queued → aborted" in history and "mara" in history
-    assert verbs(mara, agent) == ["pause", "limit", "brief", "trip_breaker"]
+    assert verbs(mara, agent) == ["pause", "limit", "set_account", "brief", "trip_breaker"]
     assert said(act(mara, agent, "limit", concurrency="3")) == "1 limited."
     assert Agent.objects.get().concurrency == 3
 
