@@ -17,7 +17,7 @@ from config.local.places import PROJECT
 SERVER = ("config", "dashboard", "retries", "ledger")
 BROWSER = (("templates", "*.html"), ("dashboard/static", "*.css"), ("dashboard/static", "*.js"))
 LIMITS = {
-    "server: lines of Python without migrations": at_most(111_155),
+    "server: lines of Python without migrations": at_most(111_156),
     "migrations: lines": at_most(3_125),
     "client: lines": at_most(17_457),
     "templates, CSS, and scripts: lines": at_most(24_315),

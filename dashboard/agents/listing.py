@@ -70,7 +70,8 @@ class AgentList(MemoryListing[AgentQuery]):
         "older": read_age("older"),
         "newer": read_age("newer"),
     }
-    states = {group.key: State(group.label) for group in GROUPS}
+    # One button more would not fit beside the query box; the group has its heading in the list.
+    states = {group.key: State("" if group.key == "limited" else group.label) for group in GROUPS}
 
     template = "agents/index.html"
     part = "agents/_agents.html"

@@ -66,7 +66,7 @@ def test_the_list_shows_each_agent(browser: Client, four: dict[str, Agent]) -> N
     assert "<title>1 silent · Agents · Tenfour</title>" in html(response)
     assert re.search(r"All 4 Tripped 0 Half open 0 Silent 1 Paused 1 ", text)
     text = words(browser.get(URL, {"q": "older:1h state:silent"}))
-    assert re.search(r"All 3 Tripped 0 Half open 0 Silent 1 Paused 1 At a limit 0 Healthy 1", text)
+    assert re.search(r"All 3 Tripped 0 Half open 0 Silent 1 Paused 1 Healthy 1", text)
 
 
 def succeeded(agent: Agent, id: UUID, *, now: datetime) -> None:
