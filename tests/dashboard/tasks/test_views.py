@@ -172,6 +172,7 @@ def test_list_takes_at_most_15_statements(
         make_task(TaskState.FAILED, agent=agent, now=now)
         make_task(TaskState.BLOCKED, agent=agent, now=now, needs=[need])
         make_task(TaskState.RETRY, agent=make_agent(f"agent-{n}"), now=now)
+    browser.get(URL)  # fills the caches
     few = statements(browser, URL)
     for n in range(12):
         make_task(TaskState.FAILED, agent=make_agent(f"more-{n}"), now=now)
