@@ -96,7 +96,6 @@ CHANGE = f"""with {TrustedCaller.cte}, found as materialized (
 }"""
 
 
-@sql.atomic
 def note_windows(
     agent_id: UUID,
     facts: Iterable[WindowFact],
@@ -112,8 +111,19 @@ def note_windows(
     found = newest_facts(
         checked for fact in facts if (checked := check_fact(fact, now=now)) is not None
     )
-    if not found:
-        return
+    if found:  # most heartbeats have none, and need no transaction
+        store_windows(agent_id, found, source=source, now=now, but_for=but_for)
+
+
+@sql.atomic
+def store_windows(
+    agent_id: UUID,
+    found: list[WindowFact],
+    *,
+    source: LimitSource,
+    now: datetime,
+    but_for: UUID | None,
+) -> None:
     agent = Agent.objects.get(pk=agent_id)
     project_id, account = agent.project_id, agent.account_name
     lock_accounts({(project_id, account)})

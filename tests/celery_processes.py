@@ -13,12 +13,8 @@ from tests.waiting import PATIENCE_S
 CELERY = [sys.executable, "-W", "ignore", "-m", "celery", "-A", "config"]
 OPTIONS = ["-P", "threads", "-c", "2", "-l", "WARNING", "--without-gossip", "--without-mingle"]
 WORKER = ["worker", *OPTIONS]
-
-
-def clock(name: str) -> list[str]:
-    """Return the command of a clock with a schedule file of that name."""
-    schedule = os.path.join(os.environ["TENFOUR_DATA"], f"beat-{name}")
-    return ["beat", "-l", "WARNING", "--pidfile=", "-s", schedule]
+# The scheduler of every installation, which stores nothing that a later clock would read.
+CLOCK = ["beat", "-l", "WARNING", "--pidfile=", "--scheduler", "celery.beat:Scheduler"]
 
 
 @contextmanager

@@ -31,7 +31,7 @@ ALMOST = 0.99
 
 @dataclass(frozen=True, slots=True)
 class WindowFact:
-    """How much of a window was used at a time: `used` is a share, and calls are refused from 1."""
+    """The used share of a window at a time; calls are refused from 1."""
 
     window: LimitWindow
     used: float
@@ -40,7 +40,7 @@ class WindowFact:
 
     @property
     def waits_until(self) -> datetime | None:
-        """When calls pass again, at most 8 days later; None if they pass, or nothing says it."""
+        """Return when calls pass again, at most 8 days later; None if they pass or if unknown."""
         if self.used < 1 or self.resets_at is None:
             return None
         return min(self.resets_at, self.seen_at + MOST_WAIT)

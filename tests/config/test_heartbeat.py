@@ -10,7 +10,7 @@ import pytest
 
 from config.heartbeat import STALE_S
 from config.local.embedded import free_port
-from tests.celery_processes import WORKER, clock, run_celery
+from tests.celery_processes import CLOCK, WORKER, run_celery
 from tests.serving import ROOT
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -33,7 +33,7 @@ def make_old(file: Path) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("argv", [WORKER, clock("heartbeat")], ids=["worker", "clock"])
+@pytest.mark.parametrize("argv", [WORKER, CLOCK], ids=["worker", "clock"])
 def test_a_process_that_stalls_fails_its_probe_until_it_works_again(
     argv: list[str], tmp_path: Path
 ) -> None:

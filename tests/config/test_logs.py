@@ -12,7 +12,7 @@ import pytest
 from config.local.commands import Command
 from config.local.embedded import free_port
 from config.local.places import PROJECT
-from tests.celery_processes import WORKER, clock, run_celery
+from tests.celery_processes import CLOCK, WORKER, run_celery
 from tests.config.web_processes import ending
 from tests.serving import database_of_tests
 from tests.waiting import wait_until
@@ -70,7 +70,7 @@ WARNING = "TENFOUR_PROT is not a setting of Tenfour. Did you mean TENFOUR_PORT?"
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("argv", [WORKER, clock("logs")], ids=["worker", "clock"])
+@pytest.mark.parametrize("argv", [WORKER, CLOCK], ids=["worker", "clock"])
 def test_a_worker_and_a_clock_warn_once_about_a_misspelled_setting(
     argv: list[str], tmp_path: Path
 ) -> None:

@@ -32,7 +32,7 @@ OPERATIONS = "/operations/"
 TASKS, LETTERS, INBOX = "/tasks/", "/dead-letters/", "/escalations/"
 ANY, NOTHING = "any of several suggestions", "no suggestion"
 SENT, PLANS, PATTERNS, SESSIONS = "/instructions/", "/plans/", "/patterns/", "/sessions/"
-NEAREST = (  # path, query, term of a link, and where it leads to
+NEAREST = (  # path, query, a link's term, and its address
     (TASKS, "state:failed agent:codr", "agent:coder", "q=state:failed agent:coder"),
     (TASKS, "agent:CODR,x -agent:y", "agent:coder", "q=agent:coder,x -agent:y"),
     (TASKS, "agent:codex-two", 'agent:"codex two"', 'q=agent:"codex two"'),
@@ -71,7 +71,7 @@ NEAREST = (  # path, query, term of a link, and where it leads to
     ("/agents/", "older:1h codr code", "coder", "q=older:1h coder code"),
     ("/agents/", "state:tripped code tesetr", "tester", "q=state:tripped code tester"),
 )
-UNKNOWN = (  # path, query, what the page says, and where a link leads to
+UNKNOWN = (  # path, query, the page's text, and a link's address
     (TASKS, "agent:coder,codre", "Unknown agent “codre”.", "agent:coder"),
     (TASKS, "agent:coder,gone -agent:tesetr", "Unknown agent “tesetr”.", ANY),
     (TASKS, "-agent:tesetr", "Unknown agent “tesetr”.", "-agent:tester"),

@@ -15,7 +15,7 @@ from tenfour import Client
 
 from config.monitoring.host_clocks import check_host_clocks, measure_hosts
 from ledger.models import Attempt, ClockRun, Failure, Task
-from tests.celery_processes import WORKER, clock, run_celery
+from tests.celery_processes import CLOCK, WORKER, run_celery
 from tests.config.web_processes import HEALTH, run_server
 from tests.serving import Tenfour
 from tests.shifted_clock import shifted
@@ -49,7 +49,7 @@ def clockwork(log: Path, *workers: int, beat: int) -> Iterator[None]:
         for options, ahead in argvs:
             variables = shifted(ahead) | {"TENFOUR_LOG_LEVEL": "INFO"}
             processes.enter_context(run_celery("worker", *options, output=output, **variables))
-        processes.enter_context(run_celery(*clock(log.stem), output=output, **shifted(beat)))
+        processes.enter_context(run_celery(*CLOCK, output=output, **shifted(beat)))
         yield
 
 

@@ -156,6 +156,7 @@ def test_a_backup_restores_the_ledger_and_the_secrets_elsewhere(tmp_path: Path) 
     first = Instance(tmp_path / "first", TENFOUR_INSTRUCTION_MIN_AGE="1000000000").start()
     try:
         sent = call(first, "/instructions", {"agent": "coder", "content": "Keep this"})
+        assert manage(first.data, "tick", "journal").returncode == 0  # makes the coming months
         fill(first)
         rows, newest = read_rows(first), read_number(first, NEWEST)
         done = manage(first.data, "backup", file)

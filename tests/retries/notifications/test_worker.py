@@ -16,7 +16,7 @@ from retries.models import Channel, Delivery
 from retries.notifications.outbox import read_outbox
 from retries.sessions.buffering import connect_redis
 from tests import services
-from tests.celery_processes import WORKER, clock, run_celery
+from tests.celery_processes import CLOCK, WORKER, run_celery
 from tests.factories import make_agent, make_project
 from tests.retries.moves import make_task
 from tests.retries.notifications.receivers import Receiver, make_webhook
@@ -44,7 +44,7 @@ def test_nothing_is_lost_when_worker_and_redis_die(receiver: Receiver) -> None:
         release.wait(PATIENCE_S)
 
     receiver.answer = hang
-    with run_celery(*clock("deliveries")):
+    with run_celery(*CLOCK):
         with run_celery(*WORKER, TENFOUR_WEBHOOK_ALLOW=receiver.allowed) as worker:
             for _ in range(40):
                 make_task(agent, now=timezone.now())

@@ -12,7 +12,7 @@ from ledger.models import Event, Task
 from retries.models import Operation
 from retries.operations import running
 from tests import services
-from tests.celery_processes import WORKER, clock, run_celery
+from tests.celery_processes import CLOCK, WORKER, run_celery
 from tests.dashboard.worked import enqueued
 from tests.factories import make_agent
 from tests.retries.operations.worlds import list_kinds, start
@@ -43,7 +43,7 @@ def test_another_worker_goes_on_after_kill_9_and_no_row_is_done_twice() -> None:
     Operation.objects.update(starts_at=now)
     # the worker stops at this row of the second batch, with 14 others of it changed already
     held = sorted(ids)[39]
-    with run_celery(*clock("operations")):
+    with run_celery(*CLOCK):
         with psycopg.connect(database_of_tests()) as blocker, run_celery(*WORKER) as worker:
             blocker.execute("select 1 from ledger_task where id = %s for update", [held])
             # other jobs of the worker wait for locks, too: this one has done its first batch
@@ -76,7 +76,7 @@ def test_a_worker_that_loses_redis_during_a_job_reconnects() -> None:
     start("task.abort", Task.objects.all(), now=now, reason="wrong branch")
     Operation.objects.update(starts_at=now)
     done = Operation.objects.filter(state="done")
-    with run_celery(*clock("redis")), run_celery(*WORKER) as worker:
+    with run_celery(*CLOCK), run_celery(*WORKER) as worker:
         with psycopg.connect(database_of_tests()) as blocker:
             blocker.execute("select 1 from ledger_task where id = %s for update", [ids[0]])
             wait_until(is_waiting_for_a_lock)
