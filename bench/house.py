@@ -17,11 +17,11 @@ from config.local.places import PROJECT
 SERVER = ("config", "dashboard", "retries", "ledger")
 BROWSER = (("templates", "*.html"), ("dashboard/static", "*.css"), ("dashboard/static", "*.js"))
 LIMITS = {
-    "server: lines of Python without migrations": at_most(111_166),
+    "server: lines of Python without migrations": at_most(111_169),
     "migrations: lines": at_most(3_125),
     "client: lines": at_most(17_457),
-    "templates, CSS, and scripts: lines": at_most(24_315),
-    "tests: lines of Python": at_most(97_164),
+    "templates, CSS, and scripts: lines": at_most(24_317),
+    "tests: lines of Python": at_most(97_165),
     "modules of the largest folder": at_most(16),
     "functions with a docstring: %": at_most(30.0),
     "comments on 100 lines": at_least(3.4),

@@ -4,6 +4,7 @@ from typing import Any
 
 from ledger.journal import Kind
 from ledger.models import Event
+from ledger.states import BlockedReason
 from ledger.values.text import truncate
 
 PAYLOAD_SHOWN = 5  # changes
@@ -94,6 +95,8 @@ def describe_cause(event: Event, *, agent: str) -> str:
     match event.kind:
         case Kind.TASK_CREATED:
             waits = ", waiting for other tasks" if event.to_state == "blocked" else ""
+            if data.get("reason") == BlockedReason.NOT_BEFORE:
+                waits = ", waiting for its start time"
             return f"Enqueued by {who}{waits}"
         case Kind.TASK_RETRY_SCHEDULED:
             return f"{describe_failure(data)}; attempts left{evidence_suffix(data)}"

@@ -25,6 +25,7 @@ def test_a_task_says_when_it_starts(agent: Agent, browser: Client) -> None:
     later = server_time.now() + timedelta(hours=1)
     text = read(browser, "tasks", make_task(agent, not_before=later))
     assert "its start is set for later" in text and "Not before" in text
+    assert "waiting for its start time" in text and "waiting for other tasks" not in text
     assert f"{later:%Y-%m-%dT%H:%M:%S}" in text
     assert "starts in" in browser.get("/tasks/").content.decode()
 
