@@ -10,8 +10,8 @@ each `yield` returns the request that the step led to, so the script decides fro
 
 After its last step the model ends the turn. A subagent has a script of its own, found by a text in
 its prompt: `model.play(script, when="SUBTASK")`. The model speaks the streaming forms of Anthropic's
-`POST /v1/messages` and OpenAI's `POST /v1/responses`. Requests without tools (titles, summaries)
-get "Done." and take no step. All requests are kept in `requests`.
+`POST /v1/messages` and OpenAI's `POST /v1/responses`. Requests for a title or a summary get
+"Done." and take no step. All requests are kept in `requests`.
 """
 
 import json
@@ -64,6 +64,12 @@ class Request:
 
     path: str
     body: dict[str, Any]
+
+    @property
+    def is_of_turn(self) -> bool:
+        """Return whether the agent works on its turn, rather than on a title or a summary."""
+        form = (self.body.get("text") or {}).get("format", {})
+        return bool(self.body.get("tools")) and form.get("type") != "json_schema"
 
     @property
     def messages(self) -> list[dict[str, Any]]:
@@ -171,7 +177,7 @@ class ScriptedModel:
     def step_for(self, request: Request) -> Step:
         """Return the next step of the script that the request belongs to."""
         self.requests.append(request)
-        if not request.body.get("tools"):
+        if not request.is_of_turn:
             return Say()
         found = [part for text, part in self.parts.items() if text in request.prompt]
         try:
@@ -182,7 +188,7 @@ class ScriptedModel:
 
     def main_requests(self) -> list[Request]:
         """Return the requests that a script answered."""
-        return [each for each in self.requests if each.body.get("tools")]
+        return [each for each in self.requests if each.is_of_turn]
 
 
 def handler_of(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:

@@ -37,10 +37,8 @@ def touch(agent: Agent) -> Tool:
 def note_result(step: Tool, seen: list[str]) -> Callable[[Request], Any]:
     def script(_: Request) -> Iterator[Step]:
         request = yield step  # type: ignore[misc]
-        # Codex also asks its model for a title.
-        while True:
-            seen.append(request.newest)
-            request = yield Say("All done.")  # type: ignore[misc]
+        seen.append(request.newest)
+        yield Say("All done.")
 
     return script
 
