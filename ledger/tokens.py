@@ -27,6 +27,7 @@ from ledger.models import Agent, Project, Token
 from ledger.models.token import TokenKind
 from ledger.secrets.redaction import redacted
 
+MOVE_RETRY_AFTER_S = 5
 DEFAULT_DAYS = 90  # of a new token, unless its creator says otherwise
 BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 SHORT = {
@@ -67,6 +68,14 @@ class TokenRevoked(Refusal):
 
     code = "token_revoked"
     hint = "Create a new token at /agents/connect/ or with 'manage.py token'."
+
+
+class ProjectMoving(Refusal):
+    """Project moving"""
+
+    code = "project_moving"
+    retryable = True
+    hint = "Send the request again later. The token stays valid in the other installation."
 
 
 class ScopeMissing(Refusal):
@@ -307,6 +316,11 @@ class Bearer:
         return refusal
 
     def explain_refusal(self, token: Token, now: datetime) -> Refusal:
+        if token.revoked_at and token.revoked_at == token.project.moving_since:
+            return ProjectMoving(
+                f"The project {token.project} moves to another installation.",
+                retry_after_s=MOVE_RETRY_AFTER_S,
+            )
         if token.revoked_at:
             return TokenRevoked(
                 f"The token {token.prefix}… was revoked at {token.revoked_at:%F %T}Z."

@@ -1,5 +1,6 @@
 """nginx in front of web servers, with the configuration in `deploy/nginx`."""
 
+import os
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -12,6 +13,9 @@ from tests.serving import ROOT
 from tests.waiting import PATIENCE_S, wait_until
 
 FOLDER = ROOT / "deploy" / "nginx"
+ONE_PROCESS = "master_process off;"
+# Only with a master process does a reload end the connections that the former settings serve.
+RELOADABLE = "user root;" if os.geteuid() == 0 else ""
 
 
 @contextmanager
@@ -25,10 +29,13 @@ def run_nginx(folder: Path, *ports: int, option: str = "") -> Iterator[int]:
 
 
 @contextmanager
-def run_configured_nginx(folder: Path, text: str, option: str = "") -> Iterator[int]:
+def run_configured_nginx(
+    folder: Path, text: str, option: str = "", processes: str = ONE_PROCESS
+) -> Iterator[int]:
     """Run nginx with a configuration, on a port of its own, which is yielded."""
     port, log = free_port(), folder / "log"
-    argv = prepare_nginx(folder, text.replace("listen 8000;", f"listen {port};\n{option}"))
+    text = text.replace("listen 8000;", f"listen {port};\n{option}")
+    argv = prepare_nginx(folder, text, processes)
     nginx = subprocess.Popen(argv)
     try:
 
@@ -44,11 +51,11 @@ def run_configured_nginx(folder: Path, text: str, option: str = "") -> Iterator[
         nginx.wait(PATIENCE_S)
 
 
-def prepare_nginx(folder: Path, text: str) -> list[str]:
+def prepare_nginx(folder: Path, text: str, processes: str = ONE_PROCESS) -> list[str]:
     """Write a configuration to a folder; return the command that runs nginx with it."""
     (folder / "tenfour.conf").write_text(text)
     (folder / "nginx.conf").write_text(
-        f'daemon off; master_process off; pid "{folder}/pid"; error_log "{folder}/log";\n'
+        f'daemon off; {processes} pid "{folder}/pid"; error_log "{folder}/log";\n'
         f'events {{}} http {{ access_log off; include "{folder}/tenfour.conf"; }}\n'
     )
     places = ["-e", f"{folder}/log", "-p", f"{folder}", "-c", f"{folder}/nginx.conf"]

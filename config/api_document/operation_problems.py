@@ -8,6 +8,7 @@ ALWAYS = {
     "token_invalid",
     "token_expired",
     "token_revoked",
+    "project_moving",
     "rate_limited",
     "too_many_auth_failures",
     "internal_error",

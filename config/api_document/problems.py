@@ -58,6 +58,7 @@ STATUS = {
     "rate_limited": 429,
     "too_many_auth_failures": 429,
     "flush_exhausted": 503,
+    "project_moving": 503,
 }
 
 

@@ -21,10 +21,13 @@ if TYPE_CHECKING:
 # the verb of every person who may sign in to the pages
 ENTER = "enter"
 # one row with the roles of the person whose id is the SQL `user`
-ROLES = """select array_agg(m.project_id order by p.name) as project_ids,
-    array_agg(p.name order by p.name) as project_names, array_agg(m.role order by p.name) as roles
+# while a project moves to another installation, its members only read it
+ROLES = f"""select array_agg(m.project_id order by p.name) as project_ids,
+    array_agg(p.name order by p.name) as project_names, array_agg(
+        case when p.moving_since is null then m.role else '{Role.VIEWER}' end order by p.name
+    ) as roles
     from ledger_membership m join ledger_project p on p.id = m.project_id
-    where m.user_id = {user}""".format
+    where m.user_id = {{user}}""".format
 ROLES_OF_USER = ROLES(user="%(user)s")
 
 

@@ -13,6 +13,11 @@ class Project(models.Model):
     id = key()
     name = models.CharField(max_length=64, unique=True)
     created_at = stamp()
+    moving_since = models.DateTimeField(
+        null=True,
+        editable=False,
+        help_text="since then it moves to another installation, and its tokens wait",
+    )
 
     def __str__(self) -> str:
         return self.name

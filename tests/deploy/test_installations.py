@@ -2,12 +2,13 @@
 
 import os
 import re
+import signal
 import socket
 import subprocess
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,14 +19,18 @@ import psycopg
 import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.core.management import call_command
 from django.db import connection
 from tenfour import Client, TenfourError
 from tenfour.api import calls
 
+from ledger.models import Task
 from ledger.models.token import TokenKind
-from ledger.tokens import new_secret
-from tests.factories import make_token
-from tests.nginx import FOLDER, prepare_nginx, run_configured_nginx
+from ledger.tokens import ProjectMoving, new_secret
+from retries.retention import project_move
+from tests.celery_processes import WORKER, run_celery
+from tests.factories import make_agent, make_project, make_token
+from tests.nginx import FOLDER, RELOADABLE, prepare_nginx, run_configured_nginx
 from tests.serving import ROOT, collect_static_files, make_database, serve
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -44,6 +49,7 @@ class Installation:
     name: str
     database_url: str
     port: int
+    variables: dict[str, str]
 
     @property
     def url(self) -> str:
@@ -65,6 +71,11 @@ class Installation:
         """Return a producer's and an agent's new token."""
         with self.as_default():
             return make_token("orchestrator"), make_token("agent")
+
+    def run_jobs(self) -> "AbstractContextManager[subprocess.Popen[bytes]]":
+        """Run the worker and the clock in one process."""
+        clock = ["-B", "--scheduler", "celery.beat:Scheduler"]
+        return run_celery(*WORKER, *clock, **self.variables)
 
     def query(self, statement: str) -> list[tuple[object, ...]]:
         with psycopg.connect(self.database_url) as own:
@@ -92,16 +103,16 @@ def run_installation(name: str, redis: str) -> Iterator[Installation]:
         make_database(name, migrated=True) as database_url,
         socket.create_server(("127.0.0.1", 0)) as bound,
     ):
-        process = serve(
-            bound.fileno(),
-            DATABASE_URL=database_url,
-            REDIS_URL=urlsplit(os.environ["REDIS_URL"])._replace(path=redis).geturl(),
-            TENFOUR_SECRET_KEY=f"{name}-" * 8,
-            TENFOUR_HOSTS=HOSTS[name],
-            TENFOUR_TRUSTED_PROXIES="1",
-        )
+        variables = {
+            "DATABASE_URL": database_url,
+            "REDIS_URL": urlsplit(os.environ["REDIS_URL"])._replace(path=redis).geturl(),
+            "TENFOUR_SECRET_KEY": f"{name}-" * 8,
+            "TENFOUR_HOSTS": HOSTS[name],
+            "TENFOUR_TRUSTED_PROXIES": "1",
+        }
+        process = serve(bound.fileno(), **variables)
         try:
-            yield Installation(name, database_url, bound.getsockname()[1])
+            yield Installation(name, database_url, bound.getsockname()[1], variables)
         finally:
             process.terminate()
             process.wait(timeout=PATIENCE_S)
@@ -113,9 +124,14 @@ def configure(folder: Path, installations: list[Installation]) -> str:
     text = text.replace("/etc/nginx/tenfour/", f"{folder}/")
     for each in installations:
         text = text.replace(f"{each.name}-web:8000", f"127.0.0.1:{each.port}")
+    write_prefixes(folder, installations)
+    return text
+
+
+def write_prefixes(folder: Path, installations: list[Installation]) -> None:
+    for each in installations:
         lines = each.query(read_prefix_query().replace("second", each.name))
         (folder / f"{each.name}.tokens").write_text("".join(f"{line}\n" for (line,) in lines))
-    return text
 
 
 def read_prefix_query() -> str:
@@ -138,7 +154,7 @@ def work(client: Client) -> list[str]:
 
 
 def refusal_of(url: str, token: str) -> tuple[int, str]:
-    with connect(url, token) as client, pytest.raises(TenfourError) as refused:
+    with Client(url, token, retries=0) as client, pytest.raises(TenfourError) as refused:
         client.perform(calls.me())
     return refused.value.status, refused.value.code
 
@@ -236,3 +252,65 @@ def test_a_project_moves_while_the_old_installation_finishes(
             each.result(PATIENCE_S)
     assert sorted(done["old"], key=int) == [str(number) for number in range(TASKS // 2)]
     assert sorted(done["new"], key=int) == [str(number) for number in range(TASKS // 2, TASKS)]
+
+
+HISTORY = """select kind, count(*) from ledger_event
+where project_id = (select id from ledger_project where name = 'moving') group by 1 order by 1"""
+
+
+def test_a_project_moves_with_its_history_under_load(
+    installations: list[Installation], tmp_path: Path
+) -> None:
+    first, second = installations
+    second.make_tokens()  # its journal has an event
+    with first.as_default():
+        agent = make_agent("mover", project=make_project("moving"))
+        tokens = {
+            "producer": make_token("orchestrator", project=agent.project),
+            "agent": make_token("agent", agent=agent),
+        }
+    is_over, done = threading.Event(), list[str]()
+
+    def work_until_over(client: Client) -> None:
+        while not is_over.wait(0.05):
+            done.extend(work(client))
+
+    def enqueue_all(client: Client) -> None:
+        for number in range(TASKS):
+            client.tasks.enqueue("mover", "code", title=str(number))
+            is_over.wait(0.05)
+
+    with (
+        first.run_jobs(),
+        second.run_jobs(),
+        run_configured_nginx(
+            tmp_path, configure(tmp_path, installations), processes=RELOADABLE
+        ) as port,
+        Client(url := f"http://127.0.0.1:{port}", tokens["agent"], retries=90) as working,
+        Client(url, tokens["producer"], retries=90) as producing,
+        ThreadPoolExecutor(2) as threads,
+    ):
+        wait_until(lambda: second.query(project_move.IS_READING) == [(True,)])
+        started = [
+            threads.submit(work_until_over, working),
+            threads.submit(enqueue_all, producing),
+        ]
+        try:
+            wait_until(lambda: len(done) >= TASKS // 4)
+            with second.as_default():
+                call_command("project", "fetch", "moving", "--from", first.database_url)
+            before = first.query(HISTORY)
+            assert refusal_of(first.url, tokens["agent"]) == (503, ProjectMoving.code)
+            write_prefixes(tmp_path, installations)
+            os.kill(int((tmp_path / "pid").read_text()), signal.SIGHUP)
+            wait_until(lambda: len(done) >= TASKS)
+        finally:
+            is_over.set()
+        for each in started:
+            each.result(PATIENCE_S)
+    assert sorted(done, key=int) == [str(number) for number in range(TASKS)]
+    with second.as_default():
+        assert Task.objects.filter(agent__name="mover", state="done").count() == TASKS
+    after = dict(second.query(HISTORY))
+    assert all(after[kind] >= number for kind, number in before)
+    assert len(done) > TASKS // 4

@@ -1,4 +1,4 @@
-"""Export and delete projects."""
+"""Export, move and delete projects."""
 
 import gzip
 import os
@@ -13,19 +13,33 @@ from ledger.database import server_time
 from ledger.database.time_limit import without_time_limit
 from ledger.journal import SHELL, Stamp
 from ledger.models import Project
-from retries.retention import project_deletion, project_export
+from retries.retention import project_deletion, project_export, project_move
 
 FILE_MODE = 0o600
 
 
 class Command(BaseCommand):
-    help = "Exports a project with everything in it, or deletes it."
+    help = "Exports, moves or deletes a project with everything in it."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True)
         export = verbs.add_parser("export", help="write all rows of a project as JSON lines")
         export.add_argument("name", metavar="NAME")
         export.add_argument("file", metavar="FILE", help="a name that ends in .gz is compressed")
+        fetch = verbs.add_parser("fetch", help="move a project here from another installation")
+        fetch.add_argument("name", metavar="NAME")
+        fetch.add_argument(
+            "--from",
+            dest="url",
+            required=True,
+            metavar="DATABASE_URL",
+            help="the other installation's database",
+        )
+        fetch.add_argument("--as", dest="new_name", metavar="NAME", help="its name here")
+        stay = verbs.add_parser(
+            "stay", help="let the tokens of a project that was to move work here again"
+        )
+        stay.add_argument("name", metavar="NAME")
         delete = verbs.add_parser("delete", help="delete a project with everything in it")
         delete.add_argument("name", metavar="NAME")
         delete.add_argument(
@@ -34,13 +48,27 @@ class Command(BaseCommand):
 
     @without_time_limit()
     def handle(
-        self, *, verb: str, name: str, file: str = "", yes_delete: str | None = None, **_: Any
+        self,
+        *,
+        verb: str,
+        name: str,
+        file: str = "",
+        yes_delete: str | None = None,
+        url: str = "",
+        new_name: str | None = None,
+        **_: Any,
     ) -> None:
+        if verb == "fetch":
+            self.fetch(name, url, new_name or name)
+            return
         project = Project.objects.filter(name=name).first()
         if project is None:
             raise CommandError(f"There is no project '{name}'.")
         if verb == "export":
             self.export(project, Path(file))
+        elif verb == "stay":
+            project_move.cancel(project)
+            self.stdout.write(f"The project '{name}' stays here: its tokens work again.")
         else:
             self.delete(project, yes_delete)
 
@@ -70,6 +98,21 @@ class Command(BaseCommand):
         finally:
             draft.unlink(missing_ok=True)
         self.stdout.write(f"{file} has {rows} rows of the project '{project.name}'.")
+
+    def fetch(self, name: str, url: str, new_name: str) -> None:
+        try:
+            with project_move.connect(url) as source:
+                moved = project_move.move_here(source, name, new_name=new_name)
+        except project_move.CannotMove as refusal:
+            raise CommandError(str(refusal)) from refusal
+        tasks, events = (moved.rows[table] for table in ("ledger_task", "ledger_event"))
+        self.stdout.write(
+            f"The project '{new_name}' is here, with {sum(moved.rows.values())} rows, of them "
+            f"{tasks} tasks and {events} events. The other installation refuses its tokens: send "
+            f"its agents here. If it has archives, copy the folder {moved.project_id} of them."
+        )
+        if moved.strangers:
+            self.stdout.write(f"Members without an account here: {', '.join(moved.strangers)}.")
 
     def delete(self, project: Project, confirmed: str | None) -> None:
         counts = project_deletion.count_rows(project)
