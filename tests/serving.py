@@ -105,6 +105,19 @@ def make_database(name: str, *, migrated: bool = False) -> Iterator[str]:
             connection.execute(f'drop database "{name}" with (force)')
 
 
+@contextmanager
+def use_database(name: str) -> Iterator[None]:
+    """Let Django's own connection use another database."""
+    options = connection.settings_dict
+    connection.close()
+    before, options["NAME"] = options["NAME"], name
+    try:
+        yield
+    finally:
+        connection.close()
+        options["NAME"] = before
+
+
 @pytest.fixture
 def tenfour_server(web_server: str, transactional_db: None) -> Tenfour:
     return Tenfour(web_server, Project.objects.create(name=f"client-{uuid.uuid4()}"))

@@ -19,7 +19,11 @@ from ledger.database import sql
 from ledger.journal_storage.rebasing import advance_sequences
 from ledger.models import Project
 from ledger.models.project import DEFAULT
+from retries.journal_readers import counts as activity_counts
+from retries.journal_readers import metric_totals, new_words
+from retries.models import StreamCursor
 from retries.models.notification_channel import ChannelState, DisabledBecause
+from retries.notifications import outbox
 from retries.retention.project_deletion import RUNNING, RUNNING_TASKS
 from retries.retention.project_tables import TABLES
 
@@ -71,9 +75,16 @@ TO_PEOPLE = {
     "retries_escalation": "assignee_id",
     "retries_channel": "person_id",
 }
+# A trigger counts the failures that are copied, which are not all that were counted there.
+COUNTS = "retries_failurecount"
 # The readers here are beyond an event with this number.
 OLDEST_TX = "'1'::xid8"
-IS_READING = "select coalesce(bool_and(tx > 1), false) as holds from retries_streamcursor"
+READERS = {
+    activity_counts.READER,
+    *metric_totals.READERS,
+    new_words.READER,
+    outbox.READER,
+}
 
 Source = psycopg.Connection[DictRow]
 
@@ -131,7 +142,7 @@ def check(source: Source, name: str, new_name: str) -> UUID:
     [there], [here] = source.execute(APPLIED).fetchall(), sql.run(APPLIED)
     if there["names"] != here["names"]:
         raise CannotMove("The installations have different versions. Update the older one first.")
-    if not sql.run(IS_READING)[0]["holds"]:
+    if READERS - set(StreamCursor.objects.filter(tx__gt=1).values_list("name", flat=True)):
         raise CannotMove(
             "The worker of this installation has not read its journal yet. Start the installation, "
             "create a token, and run this again in a minute."
@@ -201,7 +212,7 @@ def copy(source: Source, project: UUID, new_name: str) -> Moved:
                     copy_rows(source, statement, table, columns)
                     for statement, columns in selections(table, project, new_name, people)
                 )
-                for table in TABLES
+                for table in order_tables(project)
             }
             members = source.execute(MEMBERS, {"project": project}).fetchall()
             [newest] = source.execute(NEWEST).fetchall()
@@ -212,6 +223,12 @@ def copy(source: Source, project: UUID, new_name: str) -> Moved:
     source.execute(DISABLE_CHANNELS, {"project": project})
     strangers = [there[row["user_id"]] for row in members if row["user_id"] not in people]
     return Moved(project, rows, sorted(strangers))
+
+
+def order_tables(project: UUID) -> Iterator[str]:
+    yield from (table for table in TABLES if table != COUNTS)
+    sql.run(f"delete from {COUNTS} where {TABLES[COUNTS]}", project=project)
+    yield COUNTS
 
 
 def selections(

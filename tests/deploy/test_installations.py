@@ -20,7 +20,6 @@ import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management import call_command
-from django.db import connection
 from tenfour import Client, TenfourError
 from tenfour.api import calls
 
@@ -31,7 +30,7 @@ from retries.retention import project_move
 from tests.celery_processes import WORKER, run_celery
 from tests.factories import make_agent, make_project, make_token
 from tests.nginx import FOLDER, RELOADABLE, prepare_nginx, run_configured_nginx
-from tests.serving import ROOT, collect_static_files, make_database, serve
+from tests.serving import ROOT, collect_static_files, make_database, serve, use_database
 from tests.waiting import PATIENCE_S, wait_until
 
 HOSTS = {"first": "first.tenfour.example.org", "second": "second.tenfour.example.org"}
@@ -55,21 +54,9 @@ class Installation:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    @contextmanager
-    def as_default(self) -> Iterator[None]:
-        """Let Django's own connection use this installation's database."""
-        options = connection.settings_dict
-        connection.close()
-        before, options["NAME"] = options["NAME"], self.name
-        try:
-            yield
-        finally:
-            connection.close()
-            options["NAME"] = before
-
     def make_tokens(self) -> tuple[str, str]:
         """Return a producer's and an agent's new token."""
-        with self.as_default():
+        with use_database(self.name):
             return make_token("orchestrator"), make_token("agent")
 
     def run_jobs(self) -> "AbstractContextManager[subprocess.Popen[bytes]]":
@@ -187,7 +174,7 @@ def test_a_person_signs_in_at_the_host_of_the_account(
     installations: list[Installation], tmp_path: Path
 ) -> None:
     second = installations[1]
-    with second.as_default():
+    with use_database(second.name):
         User.objects.create_superuser(**LOGIN)
     found = {}
     with run_configured_nginx(tmp_path, configure(tmp_path, installations)) as port:
@@ -254,6 +241,7 @@ def test_a_project_moves_while_the_old_installation_finishes(
     assert sorted(done["new"], key=int) == [str(number) for number in range(TASKS // 2, TASKS)]
 
 
+POSITIONS = "select name from retries_streamcursor where tx > 1"
 HISTORY = """select kind, count(*) from ledger_event
 where project_id = (select id from ledger_project where name = 'moving') group by 1 order by 1"""
 
@@ -263,7 +251,7 @@ def test_a_project_moves_with_its_history_under_load(
 ) -> None:
     first, second = installations
     second.make_tokens()  # its journal has an event
-    with first.as_default():
+    with use_database(first.name):
         agent = make_agent("mover", project=make_project("moving"))
         tokens = {
             "producer": make_token("orchestrator", project=agent.project),
@@ -290,14 +278,14 @@ def test_a_project_moves_with_its_history_under_load(
         Client(url, tokens["producer"], retries=90) as producing,
         ThreadPoolExecutor(2) as threads,
     ):
-        wait_until(lambda: second.query(project_move.IS_READING) == [(True,)])
+        wait_until(lambda: {name for (name,) in second.query(POSITIONS)} >= project_move.READERS)
         started = [
             threads.submit(work_until_over, working),
             threads.submit(enqueue_all, producing),
         ]
         try:
             wait_until(lambda: len(done) >= TASKS // 4)
-            with second.as_default():
+            with use_database(second.name):
                 call_command("project", "fetch", "moving", "--from", first.database_url)
             before = first.query(HISTORY)
             assert refusal_of(first.url, tokens["agent"]) == (503, ProjectMoving.code)
@@ -309,7 +297,7 @@ def test_a_project_moves_with_its_history_under_load(
         for each in started:
             each.result(PATIENCE_S)
     assert sorted(done, key=int) == [str(number) for number in range(TASKS)]
-    with second.as_default():
+    with use_database(second.name):
         assert Task.objects.filter(agent__name="mover", state="done").count() == TASKS
     after = dict(second.query(HISTORY))
     assert all(after[kind] >= number for kind, number in before)
