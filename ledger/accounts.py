@@ -153,7 +153,7 @@ def store_windows(
         return
     windows = read_windows(project_id, account)
     change_waits(
-        agents_of(project_id, account),
+        Agent.objects.of_account(account).filter(project_id=project_id),
         account,
         before=latest_wait([*windows, *before], now=now),
         after=latest_wait(windows, now=now),
@@ -214,11 +214,6 @@ def lock_accounts(names: set[tuple[UUID, str]]) -> None:
 
 def find_wait(project_id: UUID, account: str, *, now: datetime) -> datetime | None:
     return latest_wait(read_windows(project_id, account), now=now)
-
-
-def agents_of(project_id: UUID, account: str) -> QuerySet[Agent]:
-    own = Q(account=account) | Q(account="", name=account)
-    return Agent.objects.filter(own, project_id=project_id)
 
 
 def check_fact(fact: WindowFact, *, now: datetime) -> WindowFact | None:

@@ -1,6 +1,6 @@
 """The agent: a named worker."""
 
-from typing import Self
+from typing import Any, Self
 
 from django.db import models
 
@@ -18,6 +18,16 @@ class AgentQuerySet(models.QuerySet["Agent"]):
         if principal.is_agent:
             return self.filter(id=principal.agent_id)
         return self.filter(project_id=principal.project_id)
+
+    def of_account(self, account: Any) -> Self:
+        """Return those whose calls are billed to an account, a name or an expression."""
+        # Written with both columns, so that the index of names can find an agent's own account.
+        return self.filter(models.Q(account=account) | models.Q(account="", name=account))
+
+    def with_account_key(self) -> Self:
+        """Add `account_key`: the name of the account that the agent's calls are billed to."""
+        name = models.Case(models.When(account="", then=models.F("name")), default="account")
+        return self.annotate(account_key=name)
 
 
 class Agent(models.Model):
