@@ -55,7 +55,10 @@ on conflict (project_id, account, "window") do update set used = excluded.used,
             and coalesce(excluded.resets_at <= %(now)s or excluded.resets_at
                 between w.resets_at - %(same)s::interval and w.resets_at + %(same)s::interval, true)
         then w.resets_at else excluded.resets_at end,
-    source = excluded.source, seen_at = excluded.seen_at
+    source = excluded.source, seen_at = excluded.seen_at,
+    facts = case when w.resets_at > %(now)s and (excluded.resets_at is null or excluded.resets_at
+                between w.resets_at - %(same)s::interval and w.resets_at + %(same)s::interval)
+        then w.facts + 1 else 1 end
 where (excluded.seen_at > w.seen_at or w.seen_at > %(now)s)
     and (excluded.source <> 'message' or w.source = 'message' or w.used < 1
         or coalesce(w.resets_at <= %(now)s, true))

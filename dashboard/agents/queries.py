@@ -238,6 +238,7 @@ def list_limits(agent: Any, *, now: datetime) -> list[AccountLimit]:
             parse_time(line["resets_at"]),
             line["source"],
             datetime.fromisoformat(line["seen_at"]),
+            line["facts"],
             now,
         )
         for line in agent.window_lines

@@ -1,5 +1,6 @@
 """The agent: a named worker."""
 
+from datetime import datetime
 from typing import Any, Self
 
 from django.db import models
@@ -7,6 +8,7 @@ from django.db import models
 from ledger.authorization.principal import Principal
 from ledger.models.fields import key, stamp
 from ledger.models.project import Project
+from ledger.values.account_windows import MOST_WAIT
 
 CONCURRENCY = (1, 1000)
 SYSTEM_TEXT_LENGTH = 16_000
@@ -77,6 +79,12 @@ class Agent(models.Model):
         return self.account or self.name
 
 
+class AccountWindowQuerySet(models.QuerySet["AccountWindow"]):
+    def at_limit(self, now: datetime) -> Self:
+        """Return the windows whose limit keeps the account's agents waiting."""
+        return self.filter(used__gte=1, resets_at__gt=now, seen_at__gt=now - MOST_WAIT)
+
+
 class AccountWindow(models.Model):
     """How much of an account's limit is used in one window; written by `ledger.accounts`."""
 
@@ -89,6 +97,11 @@ class AccountWindow(models.Model):
     source = models.CharField(max_length=10)
     # of the newest fact; an older one changes nothing
     seen_at = models.DateTimeField()
+    facts = models.IntegerField(
+        db_default=1, help_text="how many facts there were since its last reset"
+    )
+
+    objects = AccountWindowQuerySet.as_manager()
 
     class Meta:
         constraints = [

@@ -23,7 +23,7 @@ from tests.serving import make_database, url_of_database
 from tests.waiting import PATIENCE_S
 
 DATABASE = "data_version"
-NEWEST = "0051_not_before_indexes"
+NEWEST = "0052_account_facts"
 
 
 def migrate(*options: str) -> "subprocess.CompletedProcess[str]":

@@ -82,6 +82,21 @@ def test_all_agents_of_an_account_at_its_limit_wait_for_the_reset(team: list[Age
     assert list(told.values_list("data", flat=True)) == [data, data]
 
 
+def test_facts_are_counted_until_the_window_resets(agent: Agent) -> None:
+    def facts() -> int:
+        return AccountWindow.objects.get().facts
+
+    for number in range(3):
+        note(agent, 0.5, seen_at=NOW + number * SECOND)
+    note(agent, 0.9, seen_at=NOW, now=NOW + 3 * SECOND)  # an older one
+    assert facts() == 3
+    note(agent, 0.6, resets_at=RESET + SECOND, seen_at=NOW + 4 * SECOND)
+    note(agent, 0.6, resets_at=None, seen_at=NOW + 5 * SECOND)
+    assert facts() == 5
+    note(agent, 0.1, resets_at=RESET + 5 * HOUR, seen_at=RESET + SECOND)
+    assert facts() == 1
+
+
 def test_an_account_of_the_same_name_in_another_project_is_another_one(agent: Agent) -> None:
     twin = make_agent("coder", project=make_project("second"))
     note(agent, 1.0)
