@@ -6,7 +6,7 @@ the agents of the account wait until it resets.
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -15,6 +15,7 @@ from psycopg.types.json import Jsonb
 
 from ledger import agents, journal
 from ledger.database import sql
+from ledger.database.sql import Row
 from ledger.errors import Invalid
 from ledger.journal import SYSTEM, Kind, Stamp
 from ledger.models import AccountWindow, Agent
@@ -63,6 +64,30 @@ where (excluded.seen_at > w.seen_at or w.seen_at > %(now)s)
     and (excluded.source <> 'message' or w.source = 'message' or w.used < 1
         or coalesce(w.resets_at <= %(now)s, true))
 returning new."window", old.used, old.resets_at, old.seen_at"""
+ACCOUNT_NAME = "coalesce(nullif(a.account, ''), a.name)"
+# An account is that of agents, or facts about it have come. Its id is that of its oldest row.
+NAMED = f"""named as (
+    select a.id, a.project_id, {ACCOUNT_NAME} as name, a.name as agent
+    from ledger_agent a where %(project)s::uuid is null or a.project_id = %(project)s
+    union all
+    select w.id, w.project_id, w.account, null
+    from ledger_accountwindow w where %(project)s::uuid is null or w.project_id = %(project)s
+), accounts as (
+    select n.project_id, n.name, (array_agg(n.id order by n.id))[1] as id,
+        count(n.agent) as agents,
+        (array_agg(n.agent order by n.id) filter (where n.agent is not null))[1:%(names)s] as names
+    from named n group by 1, 2
+)"""
+NEWEST = f"""with {NAMED} select a.* from accounts a
+where %(before)s::uuid is null or a.id < %(before)s order by a.id desc limit %(limit)s"""
+# those at their limit first, then by the share that is used now; those that tell nothing last
+MOST_USED = f"""with {NAMED} select a.* from accounts a left join lateral (
+    select max(w.used) as used from ledger_accountwindow w
+    where w.project_id = a.project_id and w.account = a.name
+        and coalesce(w.resets_at > %(now)s, true)
+) w on true
+order by w.used desc nulls last, a.agents desc, a.name, a.id limit %(limit)s offset %(offset)s"""
+NAMES_SHOWN = 4
 # An agent whose wait is the account's gets a shorter one too, with its tasks that wait as long. One
 # that does not wait begins a wait that is not one of its own waits in a row.
 CHANGE = f"""with {TrustedCaller.cte}, found as materialized (
@@ -97,6 +122,52 @@ CHANGE = f"""with {TrustedCaller.cte}, found as materialized (
         data="%(data)s",
     )
 }"""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """An account with its number of agents, the names of the first ones, and its windows."""
+
+    id: UUID
+    project_id: UUID
+    name: str
+    agents: int
+    agent_names: list[str]
+    windows: list[AccountWindow]
+
+    def waits_until(self, now: datetime) -> datetime | None:
+        """Return until when its agents wait; None if no window is at its limit."""
+        return latest_wait((window.fact for window in self.windows), now=now)
+
+
+def list_newest(project_id: UUID, *, before: UUID | None, most: int) -> list[Account]:
+    """Return the project's accounts, those that were heard of last first."""
+    return with_windows(
+        sql.run(NEWEST, project=project_id, before=before, limit=most, names=NAMES_SHOWN)
+    )
+
+
+def list_most_used(
+    project_id: UUID | None, *, now: datetime, offset: int, most: int
+) -> list[Account]:
+    """Return the accounts of a project, or of all, those with the least room first."""
+    options = {"project": project_id, "names": NAMES_SHOWN}
+    return with_windows(sql.run(MOST_USED, now=now, offset=offset, limit=most, **options))
+
+
+def with_windows(rows: list[Row]) -> list[Account]:
+    windows = list_windows({(row["project_id"], row["name"]) for row in rows})
+    return [
+        Account(
+            row["id"],
+            row["project_id"],
+            row["name"],
+            row["agents"],
+            row["names"] or [],
+            windows[row["project_id"], row["name"]],
+        )
+        for row in rows
+    ]
 
 
 def note_windows(
@@ -235,9 +306,8 @@ def check_fact(fact: WindowFact, *, now: datetime) -> WindowFact | None:
     return replace(fact, seen_at=seen_at, resets_at=None)
 
 
-def list_windows(found: Iterable[Agent]) -> dict[tuple[UUID, str], list[AccountWindow]]:
-    """Return the windows of these agents' accounts, by project and account."""
-    names = {(agent.project_id, agent.account_name) for agent in found}
+def list_windows(names: set[tuple[UUID, str]]) -> dict[tuple[UUID, str], list[AccountWindow]]:
+    """Return the windows of accounts, by the project and the name of each."""
     windows: dict[tuple[UUID, str], list[AccountWindow]] = defaultdict(list)
     rows = AccountWindow.objects.filter(
         project__in={project for project, _ in names}, account__in={name for _, name in names}
@@ -249,9 +319,7 @@ def list_windows(found: Iterable[Agent]) -> dict[tuple[UUID, str], list[AccountW
 
 def read_windows(project_id: UUID, account: str) -> list[WindowFact]:
     rows = AccountWindow.objects.filter(project_id=project_id, account=account)
-    return [
-        WindowFact(LimitWindow(row.window), row.used, row.resets_at, row.seen_at) for row in rows
-    ]
+    return [row.fact for row in rows]
 
 
 def change_waits(

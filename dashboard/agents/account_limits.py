@@ -1,10 +1,11 @@
-"""Describe the windows of an account's limits (pure): what is used, and when it will be full."""
+"""Describe the windows of an account's limits: what is used, and when it will be full."""
 
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
 from dashboard.wording.formatting import rough_duration
+from ledger.models import AccountWindow
 from ledger.values.account_windows import Forecast, LimitWindow, WindowFact, forecast
 
 NEAR = 0.8
@@ -29,6 +30,10 @@ class AccountLimit:
     seen_at: datetime
     facts: int
     now: datetime
+
+    @classmethod
+    def read(cls, row: AccountWindow, *, now: datetime) -> "AccountLimit":
+        return cls(*(getattr(row, name) for name in WINDOW_COLUMNS), now=now)
 
     @property
     def is_over(self) -> bool:

@@ -8,7 +8,7 @@ from django.db import models
 from ledger.authorization.principal import Principal
 from ledger.models.fields import key, stamp
 from ledger.models.project import Project
-from ledger.values.account_windows import MOST_WAIT
+from ledger.values.account_windows import MOST_WAIT, LimitWindow, WindowFact
 
 CONCURRENCY = (1, 1000)
 SYSTEM_TEXT_LENGTH = 16_000
@@ -112,6 +112,10 @@ class AccountWindow(models.Model):
 
     def __str__(self) -> str:
         return f"{self.account}: {self.window}"
+
+    @property
+    def fact(self) -> WindowFact:
+        return WindowFact(LimitWindow(self.window), self.used, self.resets_at, self.seen_at)
 
 
 class DailyTaskCount(models.Model):

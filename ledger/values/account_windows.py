@@ -68,7 +68,7 @@ def latest_wait(facts: Iterable[WindowFact], *, now: datetime) -> datetime | Non
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What a running window's pace since it began says; `full_at` is None if it resets before."""
+    """The forecast of a running window; `full_at` is None if it resets before it is full."""
 
     full_at: datetime | None = None
     has_few_data: bool = False

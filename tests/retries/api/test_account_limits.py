@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from ledger.models import AccountWindow, Agent, Event, Project
 from tests.conftest import Api
-from tests.factories import make_agent
+from tests.factories import make_agent, make_project
 from tests.ledger.api.test_instructions import problem
 from tests.ledger.sessions.test_transcript_limits import api_error, token_count, window
 from tests.retries.api.calls import enqueue
@@ -97,6 +97,32 @@ def test_the_agents_of_a_project_are_read_with_few_statements(
         make_agent(f"agent-{n}")
     with django_assert_max_num_queries(5):
         assert len(operator("GET", "/agents").body["data"]) == 21
+
+
+def test_the_accounts_of_a_project_are_listed_with_their_limits(
+    operator: Api, coder: Api, second: Agent, api: Any
+) -> None:
+    other = api("operator", project=make_project("other"))
+    make_agent("third")
+    operator("PATCH", "/agents/second", {"account": "coder"})
+    at = int((timezone.now() + HOUR).timestamp())
+    now = timezone.now().isoformat()
+    import_lines(coder, token_count(primary=window(100, at=at)) | {"timestamp": now})
+    AccountWindow.objects.create(
+        project=second.project, account="left", window="week", used=0.9, facts=20, source="codex",
+        resets_at=timezone.now() + 96 * HOUR, seen_at=timezone.now() - HOUR / 2,
+    )  # fmt: skip
+    first = operator("GET", "/accounts?limit=2").body
+    rest = operator("GET", f"/accounts?limit=2&cursor={first['next_cursor']}").body
+    rows = {row["name"]: row for row in first["data"] + rest["data"]}
+    assert [*rows] == ["left", "third", "coder"] and not rest["has_more"]
+    assert [rows[name]["agents"] for name in rows] == [0, 1, 2]
+    assert rows["coder"]["waits_until"] == operator("GET", "/agents/coder").body["waits_until"]
+    assert rows["third"] == {"name": "third", "agents": 1, "waits_until": None, "limits": []}
+    assert rows["left"]["limits"][0]["full_at"] and not rows["coder"]["limits"][0]["full_at"]
+    assert other("GET", "/accounts").body["data"] == []
+    problem(operator("GET", "/accounts?cursor=x"), 400, "bad_cursor")
+    problem(coder("GET", "/accounts"), 403, "scope_missing")
 
 
 def test_people_see_the_limits_and_set_the_account(
