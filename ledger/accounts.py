@@ -8,21 +8,22 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
 from psycopg.types.json import Jsonb
 
-from ledger import agents, journal
+from ledger import agents, journal, tokens
 from ledger.database import sql
 from ledger.database.sql import Row
 from ledger.errors import Invalid
 from ledger.journal import SYSTEM, Kind, Stamp
-from ledger.models import AccountWindow, Agent
+from ledger.models import AccountWindow, Agent, Token
 from ledger.models.agent import ACCOUNT_LENGTH
 from ledger.secrets.redaction import redacted
 from ledger.states import TaskState
-from ledger.tokens import TrustedCaller
+from ledger.tokens import Bearer, Caller, TrustedCaller
 from ledger.values.account_windows import (
     LimitSource,
     LimitWindow,
@@ -175,18 +176,20 @@ def note_windows(
     facts: Iterable[WindowFact],
     *,
     source: LimitSource,
+    caller: Caller | None = None,
     now: datetime,
     but_for: UUID | None = None,
 ) -> None:
-    """Store facts about the agent's account; its agents wait while a window is at its limit.
+    """Store facts about an account; its agents wait while a window is at its limit.
 
-    Its caller stores the wait of the agent `but_for`: this only shortens it.
+    It is the account that the caller's token names, or else the agent's. The wait of the agent
+    `but_for` is stored by who calls this, which only shortens it.
     """
     found = newest_facts(
         checked for fact in facts if (checked := check_fact(fact, now=now)) is not None
     )
     if found:  # most heartbeats have none, and need no transaction
-        store_windows(agent_id, found, source=source, now=now, but_for=but_for)
+        store_windows(agent_id, found, source=source, caller=caller, now=now, but_for=but_for)
 
 
 @sql.atomic
@@ -195,11 +198,14 @@ def store_windows(
     found: list[WindowFact],
     *,
     source: LimitSource,
+    caller: Caller | None,
     now: datetime,
     but_for: UUID | None,
 ) -> None:
     agent = Agent.objects.get(pk=agent_id)
-    project_id, account = agent.project_id, agent.account_name
+    named = find_named_account(caller)
+    bill_to_token(agent, named, stamp=Stamp(SYSTEM, now))
+    project_id, account = agent.project_id, named or agent.account_name
     lock_accounts({(project_id, account)})
     stored = sql.run(
         STORE,
@@ -234,6 +240,37 @@ def store_windows(
         now=now,
         but_for=but_for,
     )
+
+
+@sql.atomic
+def issue_token(
+    kind: str, *, account: str, agent: Agent | None, stamp: Stamp, **options: Any
+) -> tuple[Token, str]:
+    """Create a token that may name the account of its agent's calls, as `tokens.issue` does."""
+    name = check_account(account)
+    if name and agent is None:
+        raise Invalid("/account", "Only an agent's token can name an account.")
+    token, secret = tokens.issue(kind, agent=agent, account=name, stamp=stamp, **options)
+    if agent:
+        bill_to_token(Agent.objects.get(pk=agent.pk), name, stamp=stamp)
+    return token, secret
+
+
+def find_named_account(caller: Caller | None) -> str:
+    """Return the account that the caller's token names, or an empty string."""
+    if isinstance(caller, Bearer):
+        found = Token.objects.filter(digest=caller.digest)
+    elif isinstance(caller, TrustedCaller) and caller.actor.type == "token":
+        found = Token.objects.filter(pk=caller.actor.id)
+    else:
+        return ""
+    return found.values_list("account", flat=True).first() or ""
+
+
+def bill_to_token(agent: Agent, account: str, *, stamp: Stamp) -> None:
+    """Bill an agent that has no account of its own to the one that its token names."""
+    if account and not agent.account:
+        set_account([agent], account=account, stamp=stamp)
 
 
 @sql.atomic

@@ -33,7 +33,7 @@ class AccountLimit:
 
     @classmethod
     def read(cls, row: AccountWindow, *, now: datetime) -> "AccountLimit":
-        return cls(*(getattr(row, name) for name in WINDOW_COLUMNS), now=now)
+        return cls(row.window, row.used, row.resets_at, row.source, row.seen_at, row.facts, now=now)
 
     @property
     def is_over(self) -> bool:

@@ -159,7 +159,7 @@ def hooks_agent(request: PrincipalRequest, body: Body[HookIn]) -> HttpResponse:
     caller = HookCaller(request.auth, agent_id, bearer, event.session, settings.LINK_URL)
     local, now = local_side(body.tenfour) if body.tenfour else None, server_time.now()
     # A report that the event makes finds the wait that they name.
-    note_limits(agent_id, body.tenfour.limits if body.tenfour else [], now=now)
+    note_limits(agent_id, body.tenfour.limits if body.tenfour else [], caller=bearer, now=now)
     answer = react(Happening(event, local, caller, now))
     if local is None:
         # The agent's program refuses fields that it does not know.
@@ -167,11 +167,13 @@ def hooks_agent(request: PrincipalRequest, body: Body[HookIn]) -> HttpResponse:
     return json_response(answer)
 
 
-def note_limits(agent_id: UUID, records: list[dict[str, Any]], *, now: datetime) -> None:
+def note_limits(
+    agent_id: UUID, records: list[dict[str, Any]], *, caller: Bearer, now: datetime
+) -> None:
     # The event itself matters more than the figures, which come again with the next one.
     for source, read in READERS.items():
         try:
-            note_windows(agent_id, read(records), source=source, now=now)
+            note_windows(agent_id, read(records), source=source, caller=caller, now=now)
         except DatabaseError:
             logger.warning("the limits that a hook sent were not stored", exc_info=True)
 

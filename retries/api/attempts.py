@@ -86,7 +86,7 @@ def attempts_heartbeat(
     fields, now = body.model_dump() if body else {}, server_time.now()
     limits = [WindowFact(**limit, seen_at=now) for limit in fields.pop("limits", [])]
     row = heartbeats.renew_lease(id, caller=request.auth, now=now, **fields)
-    note_windows(row["agent_id"], limits, source=LimitSource.CLIENT, now=now)
+    note_windows(row["agent_id"], limits, source=LimitSource.CLIENT, caller=request.auth, now=now)
     return json_response({name: row[name] for name in HeartbeatOut.model_fields})
 
 

@@ -9,6 +9,7 @@ from uuid import UUID
 from ledger.accounts import note_windows
 from ledger.database import sql
 from ledger.states import FailureType, Outcome, TaskState
+from ledger.tokens import Caller
 from ledger.values.account_windows import LimitSource, LimitWindow, WindowFact
 from retries.decisions import FIRST_WAIT_S, MOST_LIMIT_S, MOST_STEP_S, Decision, Evidence
 
@@ -89,7 +90,7 @@ def find_window(evidence: Evidence) -> LimitWindow | None:
     return LimitWindow.WEEK if evidence.wait_s > FIVE_HOURS_S else LimitWindow.FIVE_HOURS
 
 
-def store_wait(agent_id: UUID, decision: Decision, *, now: datetime) -> Decision:
+def store_wait(agent_id: UUID, decision: Decision, *, caller: Caller, now: datetime) -> Decision:
     """Let the agent wait as long as the decision says; return the decision with the whole wait."""
     # If the waits in a row seem to have no end, the decision is to ask a person, once.
     evidence = decision.evidence or Evidence()
@@ -101,6 +102,7 @@ def store_wait(agent_id: UUID, decision: Decision, *, now: datetime) -> Decision
             agent_id,
             [WindowFact(window, 1.0, reset, now)],
             source=LimitSource.MESSAGE,
+            caller=caller,
             now=now,
             but_for=agent_id,
         )

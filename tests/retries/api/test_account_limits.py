@@ -8,6 +8,8 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from ledger import tokens
+from ledger.journal import SYSTEM, Stamp
 from ledger.models import AccountWindow, Agent, Event, Project
 from tests.conftest import Api
 from tests.factories import make_agent, make_project
@@ -123,6 +125,52 @@ def test_the_accounts_of_a_project_are_listed_with_their_limits(
     assert other("GET", "/accounts").body["data"] == []
     problem(operator("GET", "/accounts?cursor=x"), 400, "bad_cursor")
     problem(coder("GET", "/accounts"), 403, "scope_missing")
+
+
+def test_a_token_names_the_account_of_its_facts_and_of_its_agent(
+    operator: Api, api: Any, second: Agent
+) -> None:
+    """An agent that has an account keeps it; facts go to the account that the token names."""
+    manager = Api(issue_manager(second.project))
+    body = {"kind": "agent", "agent": "second", "account": " team-a "}
+    made = manager("POST", "/tokens", body).body
+    assert (made["account"], billed("second")) == ("team-a", "team-a")
+    other = manager("POST", "/tokens", body | {"account": "team-b"}).body
+    assert billed("second") == "team-a"
+    at = int((timezone.now() + HOUR).timestamp())
+    line = token_count(primary=window(42.5, at=at))
+    import_lines(Api(made["secret"]), line)
+    import_lines(Api(other["secret"]), line)
+    share(Api(other["secret"]), operator, 0.7)
+    rotated = manager("POST", f"/tokens/{made['id']}/rotate", {}).body
+    assert rotated["account"] == "team-a"
+    share(Api(rotated["secret"]), operator, 1.0)
+    rows = AccountWindow.objects.order_by("account").values_list("account", "used")
+    assert list(rows) == [("team-a", 1.0), ("team-b", 0.7)]
+    assert Agent.objects.get(name="second").waits_until > timezone.now()
+    # An agent whose account was taken away gets that of its next facts.
+    operator("PATCH", "/agents/second", {"account": ""})
+    import_lines(Api(other["secret"]), token_count(primary=window(71, at=at)))
+    assert billed("second") == "team-b"
+    for wrong in ({"account": "a\nb"}, {"kind": "operator", "agent": "", "account": "x"}):
+        problem(manager("POST", "/tokens", body | wrong), 422, "validation_error")
+
+
+def issue_manager(project: Project) -> str:
+    return tokens.issue("operator", project=project, manages_tokens=True, stamp=Stamp(SYSTEM))[1]
+
+
+def billed(name: str) -> str:
+    return Agent.objects.get(name=name).account
+
+
+def share(agent: Api, operator: Api, used: float) -> None:
+    """Tell a share with a heartbeat."""
+    enqueue(operator, agent="second")
+    attempt = agent("POST", "/claims").body["data"][0]["attempt"]["id"]
+    at = (timezone.now() + HOUR).isoformat()
+    limit = {"window": "five_hours", "used": used, "resets_at": at}
+    assert agent("POST", f"/attempts/{attempt}/heartbeat", {"limits": [limit]}).status_code == 200
 
 
 def test_people_see_the_limits_and_set_the_account(
