@@ -11,8 +11,8 @@ from ledger.values.account_windows import Forecast, LimitWindow, WindowFact, for
 NEAR = 0.8
 NAMES = {"five_hours": "5 hours", "week": "Week", "credit": "Credit"}
 SOURCES = {
-    "claude": "Claude Code’s transcript",
-    "codex": "Codex’s rollout",
+    "claude": "Claude Code",
+    "codex": "Codex",
     "message": "an error",
     "client": "its client",
 }

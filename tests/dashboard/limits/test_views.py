@@ -45,7 +45,7 @@ def test_each_account_shows_its_windows_agents_and_forecast(
     assert "quiet not told 1 agent: quiet" in page
     assert "80%" in page and "At this pace it is full at" in page and "then its agents wait" in page
     assert "30%" in page and "ago. Few data for a forecast." in page
-    assert "from Codex’s rollout" in page
+    assert "from Codex" in page
     assert "used up" not in page
 
 

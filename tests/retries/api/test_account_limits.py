@@ -14,7 +14,12 @@ from ledger.models import AccountWindow, Agent, Event, Project
 from tests.conftest import Api
 from tests.factories import make_agent, make_project
 from tests.ledger.api.test_instructions import problem
-from tests.ledger.sessions.test_transcript_limits import api_error, token_count, window
+from tests.ledger.sessions.test_transcript_limits import (
+    api_error,
+    rate_limit_info,
+    token_count,
+    window,
+)
 from tests.retries.api.calls import enqueue
 
 pytestmark = pytest.mark.django_db
@@ -78,6 +83,19 @@ def test_a_client_says_its_limits_with_a_heartbeat(operator: Api, coder: Api) ->
     for wrong in ({"window": "day"}, {"used": 1.5}, {"used": -1}, {"resets_at": "2026-11-21"}):
         problem(coder("POST", path, {"limits": [week | wrong]}), 422, "validation_error")
     problem(coder("POST", path, {"limits": [week] * 4}), 422, "validation_error")
+
+
+def test_a_heartbeat_passes_on_the_records_of_the_agents_program(operator: Api, coder: Api) -> None:
+    enqueue(operator)
+    attempt = coder("POST", "/claims").body["data"][0]["attempt"]["id"]
+    path, at = f"/attempts/{attempt}/heartbeat", int((timezone.now() + HOUR).timestamp())
+    headers = {"x-codex-primary-used-percent": "40", "x-codex-primary-window-minutes": "300"}
+    event = {"type": "rate_limit_event", "rate_limit_info": rate_limit_info("x", resetsAt=at)}
+    for records, source in (([{"headers": headers}, {"headers": 7}], "codex"), ([event], "claude")):
+        assert coder("POST", path, {"limit_records": records}).status_code == 200
+        assert AccountWindow.objects.get(window="five_hours").source == source
+    assert AccountWindow.objects.get(window="five_hours").used == 0.93
+    problem(coder("POST", path, {"limit_records": [{}] * 9}), 422, "validation_error")
 
 
 def test_an_account_is_set_by_operators_and_recorded(
@@ -189,7 +207,7 @@ def test_people_see_the_limits_and_set_the_account(
     page = " ".join(admin_client.get(f"/agents/{second.pk}/").content.decode().split())
     assert "<bdi>coder</bdi>, 2 agents" in page
     assert 'aria-label="100% used"' in page and 'aria-label="81% used"' in page
-    assert "from Codex’s rollout" in page and "At a limit until" in page and "Resume" in page
+    assert "from Codex" in page and "At a limit until" in page and "Resume" in page
     for query in ("", "?q=state:limited"):
         listed = admin_client.get(f"/agents/{query}").content.decode()
         assert listed.count("at limit until") == 2
