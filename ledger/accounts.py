@@ -115,7 +115,7 @@ CHANGE = f"""with {TrustedCaller.cte}, found as materialized (
 ) {
     journal.insert(
         "changed",
-        kind=f"'{Kind.AGENT_LIMITED}'",
+        kind=f"'{Kind.AGENT_WAIT_SET}'",
         subject="agent",
         agent="m.id",
         from_state="null",

@@ -78,7 +78,7 @@ def test_all_agents_of_an_account_at_its_limit_wait_for_the_reset(team: list[Age
     assert not Failure.objects.exists() and not Escalation.objects.exists()
     assert not Breaker.objects.exclude(failures=0).exists()
     data = {"account": "coder", "waits_until": "2026-11-21T14:00:00.000Z"}
-    told = Event.objects.filter(kind="agent.limited", data__has_key="waits_until")
+    told = Event.objects.filter(kind="agent.wait_set")
     assert list(told.values_list("data", flat=True)) == [data, data]
 
 
@@ -126,7 +126,7 @@ def test_a_full_window_keeps_its_reset_if_a_newer_fact_names_none(
     row = AccountWindow.objects.get()
     assert (row.resets_at, row.seen_at) == (RESET, NOW + SECOND)
     assert waits(team) == [RESET, RESET]
-    assert told() == {"agent.limited": 2}
+    assert told() == {"agent.wait_set": 2}
 
 
 def test_a_message_replaces_no_record_of_a_full_window(team: list[Agent]) -> None:
@@ -150,7 +150,7 @@ def test_a_shorter_wait_of_the_account_is_one_of_its_retries(team: list[Agent]) 
     assert waits(team) == [NOW + HOUR] * 2
     assert Task.objects.get(pk=waiting).due_at == NOW + HOUR
     assert Task.objects.get(pk=other).due_at == due
-    assert told() == {"agent.limited": 3}
+    assert told() == {"agent.wait_set": 3}
 
 
 def test_the_report_of_a_shorter_wait_shortens_the_reporting_agents_too(team: list[Agent]) -> None:
