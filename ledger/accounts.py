@@ -22,7 +22,7 @@ from ledger.journal import SYSTEM, Kind, Stamp
 from ledger.models import AccountWindow, Agent, Token
 from ledger.models.agent import ACCOUNT_LENGTH
 from ledger.secrets.redaction import redacted
-from ledger.states import TaskState
+from ledger.states import Outcome, TaskState
 from ledger.tokens import Bearer, Caller, TrustedCaller
 from ledger.values.account_windows import (
     LimitSource,
@@ -89,8 +89,18 @@ MOST_USED = f"""with {NAMED} select a.* from accounts a left join lateral (
 ) w on true
 order by w.used desc nulls last, a.agents desc, a.name, a.id limit %(limit)s offset %(offset)s"""
 NAMES_SHOWN = 4
+
+
+def follows_wait(agent: str) -> str:
+    """Return the SQL that tells whether no success has come since the agent's last own wait."""
+    return f"""({agent}.wait_step_s > 0 and not exists (
+            select from ledger_attempt t where t.agent_id = {agent}.id
+                and t.outcome = '{Outcome.SUCCESS}' and t.ended_at > {agent}.waits_until
+        ))"""
+
+
 # An agent whose wait is the account's gets a shorter one too, with its tasks that wait as long. One
-# that does not wait begins a wait that is not one of its own waits in a row.
+# that does not wait begins a wait that is not one of its own in a row, and takes no time of these.
 CHANGE = f"""with {TrustedCaller.cte}, found as materialized (
     select a.id, a.waits_until, coalesce(a.waits_until > %(now)s, false) as waits
     from ledger_agent a where a.id = any(%(ids)s) and (
@@ -108,9 +118,10 @@ CHANGE = f"""with {TrustedCaller.cte}, found as materialized (
         and t.due_at = f.waits_until and f.waits_until > %(after)s
 ), changed as (
     update ledger_agent a set waits_until = %(after)s, waits_for = %(line)s,
-        wait_step_s = case when f.waits then a.wait_step_s else 0 end,
-        waits_in_row = case when f.waits then a.waits_in_row else 0 end,
-        waits_since = case when f.waits then a.waits_since end
+        wait_step_s = case when f.waits or {follows_wait("a")} then a.wait_step_s else 0 end,
+        waits_in_row = case when f.waits or {follows_wait("a")} then a.waits_in_row else 0 end,
+        waits_since = case when f.waits then a.waits_since
+            when {follows_wait("a")} then a.waits_since + (%(after)s - %(now)s) end
     from found f where a.id = f.id returning a.id, a.project_id
 ) {
     journal.insert(

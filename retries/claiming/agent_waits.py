@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from ledger.accounts import note_windows
+from ledger.accounts import follows_wait, note_windows
 from ledger.database import sql
-from ledger.states import FailureType, Outcome, TaskState
+from ledger.states import FailureType, TaskState
 from ledger.tokens import Caller
 from ledger.values.account_windows import LimitSource, LimitWindow, WindowFact
 from retries.decisions import FIRST_WAIT_S, MOST_LIMIT_S, MOST_STEP_S, Decision, Evidence
@@ -27,11 +27,7 @@ STORE = f"""with found as materialized (
         a.waits_in_row, a.waits_since
     from ledger_agent a where a.id = %(agent)s for no key update
 ), known as (
-    select f.*, f.wait_step_s > 0 and not exists (
-            select from ledger_attempt t where t.agent_id = f.id
-                and t.outcome = '{Outcome.SUCCESS}' and t.ended_at > f.waits_until
-        ) as follows
-    from found f
+    select f.*, {follows_wait("f")} as follows from found f
 ), step as (
     select k.*, case
             when k.waits then k.wait_step_s

@@ -12,7 +12,7 @@ from ledger import accounts, agents
 from ledger.accounts import note_windows
 from ledger.errors import Invalid
 from ledger.journal import SYSTEM, Stamp
-from ledger.models import AccountWindow, Agent, Breaker, Event, Failure, Task
+from ledger.models import AccountWindow, Agent, Attempt, Breaker, Event, Failure, Task
 from ledger.values.account_windows import LimitSource, LimitWindow, WindowFact
 from retries.claiming.agent_waits import find_window
 from retries.decisions import Evidence
@@ -170,8 +170,16 @@ def test_a_wait_of_the_account_is_none_of_the_agents_own_in_a_row(team: list[Age
     assert (found.wait_step_s, found.waits_in_row, found.waits_since) == (120, 2, NOW)
     note(team[1], 1.0, resets_at=NOW + 3 * HOUR, seen_at=NOW + HOUR + SECOND)
     assert Agent.objects.get(pk=agent.pk).waits_in_row == 2
+    # Without a success they go on, and the account's wait takes no time of theirs.
     now = NOW + 4 * HOUR
     note(team[1], 1.0, resets_at=now + HOUR, seen_at=now)
+    found = Agent.objects.get(pk=agent.pk)
+    assert (found.wait_step_s, found.waits_in_row) == (120, 2)
+    assert found.waits_since == NOW + HOUR
+    now = NOW + 6 * HOUR
+    done = attempt_of(claim(agent, now=now))
+    Attempt.objects.filter(pk=done).update(outcome="success", ended_at=now)
+    note(team[1], 1.0, resets_at=now + 2 * HOUR, seen_at=now + HOUR)
     found = Agent.objects.get(pk=agent.pk)
     assert (found.wait_step_s, found.waits_in_row, found.waits_since) == (0, 0, None)
 
