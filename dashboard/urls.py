@@ -24,6 +24,7 @@ from dashboard.instructions import action_views as instruction_actions
 from dashboard.instructions import edit_views as instruction_edits
 from dashboard.instructions import views as instructions
 from dashboard.instructions.listing import INSTRUCTIONS
+from dashboard.limits import views as limits
 from dashboard.notifications import action_views as notification_actions
 from dashboard.notifications import delivery_action_views as delivery_actions
 from dashboard.notifications import example_views as examples
@@ -155,6 +156,7 @@ urlpatterns = [
         "session_task", "ledger.add_task"),
     *list_pages("activity/", activity.index, activity_exports.export,
         "activity", "ledger.view_event", replica=True),
+    page("limits/", limits.index, "limits", "ledger.view_agent", replica=True),
     *list_pages("insight/", insight.index, insight.export,
         "insight", "retries.view_contextexperiment", replica=True),
     action("insight/targets/", insight_actions.set_ack_target,

@@ -6,22 +6,24 @@ the agents of the account wait until it resets.
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
 from psycopg.types.json import Jsonb
 
-from ledger import agents, journal
+from ledger import agents, journal, tokens
 from ledger.database import sql
+from ledger.database.sql import Row
 from ledger.errors import Invalid
 from ledger.journal import SYSTEM, Kind, Stamp
-from ledger.models import AccountWindow, Agent
+from ledger.models import AccountWindow, Agent, Token
 from ledger.models.agent import ACCOUNT_LENGTH
 from ledger.secrets.redaction import redacted
-from ledger.states import TaskState
-from ledger.tokens import TrustedCaller
+from ledger.states import Outcome, TaskState
+from ledger.tokens import Bearer, Caller, TrustedCaller
 from ledger.values.account_windows import (
     LimitSource,
     LimitWindow,
@@ -55,13 +57,50 @@ on conflict (project_id, account, "window") do update set used = excluded.used,
             and coalesce(excluded.resets_at <= %(now)s or excluded.resets_at
                 between w.resets_at - %(same)s::interval and w.resets_at + %(same)s::interval, true)
         then w.resets_at else excluded.resets_at end,
-    source = excluded.source, seen_at = excluded.seen_at
+    source = excluded.source, seen_at = excluded.seen_at,
+    facts = case when w.resets_at > %(now)s and (excluded.resets_at is null or excluded.resets_at
+                between w.resets_at - %(same)s::interval and w.resets_at + %(same)s::interval)
+        then w.facts + 1 else 1 end
 where (excluded.seen_at > w.seen_at or w.seen_at > %(now)s)
     and (excluded.source <> 'message' or w.source = 'message' or w.used < 1
         or coalesce(w.resets_at <= %(now)s, true))
 returning new."window", old.used, old.resets_at, old.seen_at"""
+ACCOUNT_NAME = "coalesce(nullif(a.account, ''), a.name)"
+# An account is that of agents, or facts about it have come. Its id is that of its oldest row.
+NAMED = f"""named as (
+    select a.id, a.project_id, {ACCOUNT_NAME} as name, a.name as agent
+    from ledger_agent a where %(project)s::uuid is null or a.project_id = %(project)s
+    union all
+    select w.id, w.project_id, w.account, null
+    from ledger_accountwindow w where %(project)s::uuid is null or w.project_id = %(project)s
+), accounts as (
+    select n.project_id, n.name, (array_agg(n.id order by n.id))[1] as id,
+        count(n.agent) as agents,
+        (array_agg(n.agent order by n.id) filter (where n.agent is not null))[1:%(names)s] as names
+    from named n group by 1, 2
+)"""
+NEWEST = f"""with {NAMED} select a.* from accounts a
+where %(before)s::uuid is null or a.id < %(before)s order by a.id desc limit %(limit)s"""
+# those at their limit first, then by the share that is used now; those that tell nothing last
+MOST_USED = f"""with {NAMED} select a.* from accounts a left join lateral (
+    select max(w.used) as used from ledger_accountwindow w
+    where w.project_id = a.project_id and w.account = a.name
+        and coalesce(w.resets_at > %(now)s, true)
+) w on true
+order by w.used desc nulls last, a.agents desc, a.name, a.id limit %(limit)s offset %(offset)s"""
+NAMES_SHOWN = 4
+
+
+def follows_wait(agent: str) -> str:
+    """Return the SQL that tells whether no success has come since the agent's last own wait."""
+    return f"""({agent}.wait_step_s > 0 and not exists (
+            select from ledger_attempt t where t.agent_id = {agent}.id
+                and t.outcome = '{Outcome.SUCCESS}' and t.ended_at > {agent}.waits_until
+        ))"""
+
+
 # An agent whose wait is the account's gets a shorter one too, with its tasks that wait as long. One
-# that does not wait begins a wait that is not one of its own waits in a row.
+# that does not wait begins a wait that is not one of its own in a row, and takes no time of these.
 CHANGE = f"""with {TrustedCaller.cte}, found as materialized (
     select a.id, a.waits_until, coalesce(a.waits_until > %(now)s, false) as waits
     from ledger_agent a where a.id = any(%(ids)s) and (
@@ -79,14 +118,15 @@ CHANGE = f"""with {TrustedCaller.cte}, found as materialized (
         and t.due_at = f.waits_until and f.waits_until > %(after)s
 ), changed as (
     update ledger_agent a set waits_until = %(after)s, waits_for = %(line)s,
-        wait_step_s = case when f.waits then a.wait_step_s else 0 end,
-        waits_in_row = case when f.waits then a.waits_in_row else 0 end,
-        waits_since = case when f.waits then a.waits_since end
+        wait_step_s = case when f.waits or {follows_wait("a")} then a.wait_step_s else 0 end,
+        waits_in_row = case when f.waits or {follows_wait("a")} then a.waits_in_row else 0 end,
+        waits_since = case when f.waits then a.waits_since
+            when {follows_wait("a")} then a.waits_since + (%(after)s - %(now)s) end
     from found f where a.id = f.id returning a.id, a.project_id
 ) {
     journal.insert(
         "changed",
-        kind=f"'{Kind.AGENT_LIMITED}'",
+        kind=f"'{Kind.AGENT_WAIT_SET}'",
         subject="agent",
         agent="m.id",
         from_state="null",
@@ -96,23 +136,71 @@ CHANGE = f"""with {TrustedCaller.cte}, found as materialized (
 }"""
 
 
+@dataclass(frozen=True, slots=True)
+class Account:
+    """An account with its number of agents, the names of the first ones, and its windows."""
+
+    id: UUID
+    project_id: UUID
+    name: str
+    agents: int
+    agent_names: list[str]
+    windows: list[AccountWindow]
+
+    def waits_until(self, now: datetime) -> datetime | None:
+        """Return until when its agents wait; None if no window is at its limit."""
+        return latest_wait((window.fact for window in self.windows), now=now)
+
+
+def list_newest(project_id: UUID, *, before: UUID | None, most: int) -> list[Account]:
+    """Return the project's accounts, those that were heard of last first."""
+    return with_windows(
+        sql.run(NEWEST, project=project_id, before=before, limit=most, names=NAMES_SHOWN)
+    )
+
+
+def list_most_used(
+    project_id: UUID | None, *, now: datetime, offset: int, most: int
+) -> list[Account]:
+    """Return the accounts of a project, or of all, those with the least room first."""
+    options = {"project": project_id, "names": NAMES_SHOWN}
+    return with_windows(sql.run(MOST_USED, now=now, offset=offset, limit=most, **options))
+
+
+def with_windows(rows: list[Row]) -> list[Account]:
+    windows = list_windows({(row["project_id"], row["name"]) for row in rows})
+    return [
+        Account(
+            row["id"],
+            row["project_id"],
+            row["name"],
+            row["agents"],
+            row["names"] or [],
+            windows[row["project_id"], row["name"]],
+        )
+        for row in rows
+    ]
+
+
 def note_windows(
     agent_id: UUID,
     facts: Iterable[WindowFact],
     *,
     source: LimitSource,
+    caller: Caller | None = None,
     now: datetime,
     but_for: UUID | None = None,
 ) -> None:
-    """Store facts about the agent's account; its agents wait while a window is at its limit.
+    """Store facts about an account; its agents wait while a window is at its limit.
 
-    Its caller stores the wait of the agent `but_for`: this only shortens it.
+    It is the account that the caller's token names, or else the agent's. The wait of the agent
+    `but_for` is stored by who calls this, which only shortens it.
     """
     found = newest_facts(
         checked for fact in facts if (checked := check_fact(fact, now=now)) is not None
     )
     if found:  # most heartbeats have none, and need no transaction
-        store_windows(agent_id, found, source=source, now=now, but_for=but_for)
+        store_windows(agent_id, found, source=source, caller=caller, now=now, but_for=but_for)
 
 
 @sql.atomic
@@ -121,11 +209,14 @@ def store_windows(
     found: list[WindowFact],
     *,
     source: LimitSource,
+    caller: Caller | None,
     now: datetime,
     but_for: UUID | None,
 ) -> None:
     agent = Agent.objects.get(pk=agent_id)
-    project_id, account = agent.project_id, agent.account_name
+    named = find_named_account(caller)
+    bill_to_token(agent, named, stamp=Stamp(SYSTEM, now))
+    project_id, account = agent.project_id, named or agent.account_name
     lock_accounts({(project_id, account)})
     stored = sql.run(
         STORE,
@@ -153,13 +244,44 @@ def store_windows(
         return
     windows = read_windows(project_id, account)
     change_waits(
-        agents_of(project_id, account),
+        Agent.objects.of_account(account).filter(project_id=project_id),
         account,
         before=latest_wait([*windows, *before], now=now),
         after=latest_wait(windows, now=now),
         now=now,
         but_for=but_for,
     )
+
+
+@sql.atomic
+def issue_token(
+    kind: str, *, account: str, agent: Agent | None, stamp: Stamp, **options: Any
+) -> tuple[Token, str]:
+    """Create a token that may name the account of its agent's calls, as `tokens.issue` does."""
+    name = check_account(account)
+    if name and agent is None:
+        raise Invalid("/account", "Only an agent's token can name an account.")
+    token, secret = tokens.issue(kind, agent=agent, account=name, stamp=stamp, **options)
+    if agent:
+        bill_to_token(Agent.objects.get(pk=agent.pk), name, stamp=stamp)
+    return token, secret
+
+
+def find_named_account(caller: Caller | None) -> str:
+    """Return the account that the caller's token names, or an empty string."""
+    if isinstance(caller, Bearer):
+        found = Token.objects.filter(digest=caller.digest)
+    elif isinstance(caller, TrustedCaller) and caller.actor.type == "token":
+        found = Token.objects.filter(pk=caller.actor.id)
+    else:
+        return ""
+    return found.values_list("account", flat=True).first() or ""
+
+
+def bill_to_token(agent: Agent, account: str, *, stamp: Stamp) -> None:
+    """Bill an agent that has no account of its own to the one that its token names."""
+    if account and not agent.account:
+        set_account([agent], account=account, stamp=stamp)
 
 
 @sql.atomic
@@ -216,11 +338,6 @@ def find_wait(project_id: UUID, account: str, *, now: datetime) -> datetime | No
     return latest_wait(read_windows(project_id, account), now=now)
 
 
-def agents_of(project_id: UUID, account: str) -> QuerySet[Agent]:
-    own = Q(account=account) | Q(account="", name=account)
-    return Agent.objects.filter(own, project_id=project_id)
-
-
 def check_fact(fact: WindowFact, *, now: datetime) -> WindowFact | None:
     """Return the fact with times that can be right; None if it is too old."""
     if now - fact.seen_at > MOST_DISTANCE:
@@ -237,9 +354,8 @@ def check_fact(fact: WindowFact, *, now: datetime) -> WindowFact | None:
     return replace(fact, seen_at=seen_at, resets_at=None)
 
 
-def list_windows(found: Iterable[Agent]) -> dict[tuple[UUID, str], list[AccountWindow]]:
-    """Return the windows of these agents' accounts, by project and account."""
-    names = {(agent.project_id, agent.account_name) for agent in found}
+def list_windows(names: set[tuple[UUID, str]]) -> dict[tuple[UUID, str], list[AccountWindow]]:
+    """Return the windows of accounts, by the project and the name of each."""
     windows: dict[tuple[UUID, str], list[AccountWindow]] = defaultdict(list)
     rows = AccountWindow.objects.filter(
         project__in={project for project, _ in names}, account__in={name for _, name in names}
@@ -251,9 +367,7 @@ def list_windows(found: Iterable[Agent]) -> dict[tuple[UUID, str], list[AccountW
 
 def read_windows(project_id: UUID, account: str) -> list[WindowFact]:
     rows = AccountWindow.objects.filter(project_id=project_id, account=account)
-    return [
-        WindowFact(LimitWindow(row.window), row.used, row.resets_at, row.seen_at) for row in rows
-    ]
+    return [row.fact for row in rows]
 
 
 def change_waits(

@@ -115,6 +115,7 @@ def issue(
     project: Project,
     agent: Agent | None = None,
     name: str = "",
+    account: str = "",
     days: int | None = None,
     manages_tokens: bool = False,
     id: UUID | None = None,
@@ -124,7 +125,7 @@ def issue(
 
     It expires after `days`, or as the setting says. Only an operator's token can have
     `tokens:write`, and only if a person grants it with `manages_tokens`; raises ValueError for
-    others.
+    others. `ledger.accounts.issue_token` creates one that names an account.
     """
     kind = TokenKind(kind)
     if manages_tokens and kind != TokenKind.OPERATOR:
@@ -134,6 +135,7 @@ def issue(
         project_id=project.pk,
         agent_id=agent.pk if agent else None,
         name=redacted(name)[:64] or (agent.name if agent else kind.value)[:64],
+        account=account,
         scopes=PRESETS[kind] | ({TOKENS_WRITE} if manages_tokens else set()),
         days=days,
         stamp=stamp,
@@ -174,8 +176,8 @@ def revoke(token: Token, *, stamp: Stamp) -> bool:
 def rotate(token: Token, *, overlap: timedelta, stamp: Stamp) -> tuple[Token, str]:
     """Create a token that replaces another; return it with its secret.
 
-    It has the kind, agent, name, scopes, and lifetime of the old token, which stays valid for
-    `overlap` at most. Raises InvalidTransition if the old one is no longer valid.
+    It has the kind, agent, name, account, scopes, and lifetime of the old token, which stays valid
+    for `overlap` at most. Raises InvalidTransition if the old one is no longer valid.
     """
     old = Token.objects.select_for_update(no_key=True).get(pk=token.pk)
     is_expired = old.expires_at is not None and old.expires_at <= stamp.at
@@ -192,6 +194,7 @@ def rotate(token: Token, *, overlap: timedelta, stamp: Stamp) -> tuple[Token, st
         project_id=old.project_id,
         agent_id=old.agent_id,
         name=old.name,
+        account=old.account,
         scopes=old.scopes,
         days=max(1, lifetime.days) if lifetime else None,
         stamp=stamp,

@@ -376,6 +376,16 @@ class Agent(Value):
 
 
 @dataclass(frozen=True)
+class Account(Value):
+    """What agents' calls are billed to; each limit is a window with its used share and reset."""
+
+    name: str
+    agents: int = 0
+    waits_until: datetime | None = field(default=None, metadata={"read": instant})
+    limits: tuple[Json, ...] = field(default=(), metadata={"read": tuple})
+
+
+@dataclass(frozen=True)
 class Me(Value):
     """The token's identity."""
 

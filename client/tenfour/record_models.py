@@ -179,6 +179,7 @@ class Token(Value):
     name: str = ""
     agent: str | None = None
     agent_id: str | None = None
+    account: str = ""
     prefix: str = ""
     scopes: list[str] = field(default_factory=list)
     created_by: str = ""

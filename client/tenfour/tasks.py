@@ -186,17 +186,20 @@ def heartbeat(
     environment: Mapping[str, str] | None = None,
     check: str | None = None,
     limits: Sequence[Mapping[str, Any]] | None = None,
+    limit_records: Sequence[Mapping[str, Any]] | None = None,
 ) -> Call[Heartbeat]:
     """Renew a live attempt's lease and report progress; refused once it has ended.
 
     `output` are the last lines that the work has printed, for the task's page. `diff` is what it
     has changed in the source, and `environment` where it runs, by name; the next attempt reads
     both. `check` is the command that checks the work. `limits` are windows of the agent's account:
-    window (five_hours, week, credit), used (a share), resets_at.
+    window (five_hours, week, credit), used (a share), resets_at. `limit_records` tell them as the
+    agent's program does: a rate_limit_event, or `{"headers": {…}}` of its model's answer.
     """
     progress = given({"message": message, "percent": percent, "details": details})
     fields = {"output": output, "extend_s": extend_s, "diff": diff, "environment": environment}
-    body = given({"progress": progress or None, **fields, "check": check, "limits": limits})
+    told = {"limits": limits, "limit_records": limit_records}
+    body = given({"progress": progress or None, **fields, "check": check, **told})
     return Call("POST", f"/v1/attempts/{part(attempt)}/heartbeat", Heartbeat.read, body)
 
 

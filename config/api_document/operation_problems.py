@@ -30,6 +30,7 @@ REPORT = {"lease_lost", "attempt_already_reported", "verification_missing"}
 CLOSED = {"already_resolved", "escalation_expired"}
 # Problems of single operations, beyond those that follow from its parameters and scope.
 OPERATIONS: dict[str, set[str]] = {
+    "accounts_list": LIST,
     "agents_keep_breaker_open": {"invalid_transition"},
     "agents_list": LIST,
     "plans_get_retry_jsonl": LIST,

@@ -121,6 +121,32 @@ GAUGES: list[tuple[str, str, list[str], str]] = [
         group by 1, 2""",
     ),
     (
+        "tenfour_account_used_ratio",
+        "Used share of a window of an account's limits.",
+        ["project", "account", "window"],
+        # The accounts with the least room get a name.
+        f"""with used as (
+            select p.name as project, w.account, w."window", w.used as n,
+                max(w.used) over (partition by w.project_id, w.account) as most
+            from ledger_accountwindow w join ledger_project p on p.id = w.project_id
+            where coalesce(w.resets_at > now(), true) and {in_project("p.id")}
+        ), ranked as (
+            select u.*, dense_rank() over (order by most desc, project, account) as place
+            from used u
+        ) select project, case when place <= {TOP_AGENTS} then account else '{OTHER}' end
+            as account, "window", max(n) as n
+        from ranked group by 1, 2, 3""",
+    ),
+    (
+        "tenfour_accounts_at_limit",
+        "Accounts whose agents wait until a limit resets.",
+        ["project"],
+        f"""select p.name as project, count(distinct w.account) as n
+        from ledger_project p left join ledger_accountwindow w on w.project_id = p.id
+            and w.used >= 1 and w.resets_at > now() and w.seen_at > now() - interval '8 days'
+        where {in_project("p.id")} group by 1""",
+    ),
+    (
         "tenfour_escalations_open",
         "Open escalations.",
         ["reason"],

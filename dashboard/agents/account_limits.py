@@ -1,26 +1,25 @@
-"""Describe the windows of an account's limits (pure): what is used, and when it will be full."""
+"""Describe the windows of an account's limits: what is used, and when it will be full."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
+from functools import cached_property
 
 from dashboard.wording.formatting import rough_duration
-from ledger.values.account_windows import LimitWindow
+from ledger.models import AccountWindow
+from ledger.values.account_windows import Forecast, LimitWindow, WindowFact, forecast
 
 NEAR = 0.8
-# A forecast needs some use over some time.
-LEAST = 0.05
-LENGTHS = {LimitWindow.FIVE_HOURS: timedelta(hours=5), LimitWindow.WEEK: timedelta(days=7)}
 NAMES = {"five_hours": "5 hours", "week": "Week", "credit": "Credit"}
 SOURCES = {
-    "claude": "Claude Code’s transcript",
-    "codex": "Codex’s rollout",
+    "claude": "Claude Code",
+    "codex": "Codex",
     "message": "an error",
     "client": "its client",
 }
-WINDOW_COLUMNS = ("window", "used", "resets_at", "source", "seen_at")
+WINDOW_COLUMNS = ("window", "used", "resets_at", "source", "seen_at", "facts")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AccountLimit:
     """A window of an account as it is now, with the newest figure about it."""
 
@@ -29,7 +28,12 @@ class AccountLimit:
     resets_at: datetime | None
     source: str
     seen_at: datetime
+    facts: int
     now: datetime
+
+    @classmethod
+    def read(cls, row: AccountWindow, *, now: datetime) -> "AccountLimit":
+        return cls(row.window, row.used, row.resets_at, row.source, row.seen_at, row.facts, now=now)
 
     @property
     def is_over(self) -> bool:
@@ -53,17 +57,15 @@ class AccountLimit:
     def tone(self) -> str:
         return "red" if self.used >= 1 else "amber" if self.used >= NEAR else ""
 
+    @cached_property
+    def forecast(self) -> Forecast:
+        """When it will be full at the pace since it began."""
+        fact = WindowFact(LimitWindow(self.window), self.used, self.resets_at, self.seen_at)
+        return forecast(fact, facts=self.facts, now=self.now) or Forecast()
+
     @property
     def full_at(self) -> datetime | None:
-        """When it will be full at the pace since it began; None if it resets before."""
-        length = LENGTHS.get(LimitWindow(self.window)) if self.window in NAMES else None
-        if length is None or self.resets_at is None or not LEAST <= self.used < 1:
-            return None
-        passed = self.seen_at - (self.resets_at - length)
-        if not LEAST * length <= passed <= length:
-            return None
-        full_at = self.seen_at + passed * ((1 - self.used) / self.used)
-        return full_at if self.now < full_at < self.resets_at else None
+        return self.forecast.full_at
 
     @property
     def waits_for(self) -> str:

@@ -16,7 +16,6 @@ from django.db.models import (
     JSONField,
     Min,
     OuterRef,
-    Q,
     QuerySet,
     Subquery,
     Value,
@@ -177,10 +176,7 @@ def fetch_agents(id: UUID, now: datetime) -> QuerySet[Any]:
     windows = AccountWindow.objects.filter(
         project=OuterRef("project"), account=OuterRef("account_key")
     ).order_by("window")
-    sharing = Agent.objects.filter(
-        Q(account=OuterRef("account_key")) | Q(account="", name=OuterRef("account_key")),
-        project=OuterRef("project"),
-    ).order_by()
+    sharing = Agent.objects.of_account(OuterRef("account_key")).filter(project=OuterRef("project"))
     own_row = Func(
         F("data"),
         Value("$.rows[*] ? (@.id == $id)"),
@@ -188,9 +184,8 @@ def fetch_agents(id: UUID, now: datetime) -> QuerySet[Any]:
         function="jsonb_path_query_first",
         output_field=JSONField(),
     )
-    agents = annotate_agents(Agent.objects.filter(pk=id), now=now)
-    account = Case(When(account="", then=F("name")), default=F("account"))
-    found: QuerySet[Any] = agents.annotate(account_key=account).annotate(
+    agents = annotate_agents(Agent.objects.filter(pk=id).with_account_key(), now=now)
+    found: QuerySet[Any] = agents.annotate(
         token_lines=ArraySubquery(
             tokens.values(line=JSONObject(**{name: name for name in TOKEN_COLUMNS}))[:TOKENS_SHOWN]
         ),
@@ -200,7 +195,7 @@ def fetch_agents(id: UUID, now: datetime) -> QuerySet[Any]:
         window_lines=ArraySubquery(
             windows.values(line=JSONObject(**{name: name for name in WINDOW_COLUMNS}))
         ),
-        account_agents=CountOf(sharing.values("pk")),
+        account_agents=CountOf(sharing.order_by().values("pk")),
         newest_proofs=ArraySubquery(done.values("proof")[:MOST_PROOFS]),
     )
     return found
@@ -243,6 +238,7 @@ def list_limits(agent: Any, *, now: datetime) -> list[AccountLimit]:
             parse_time(line["resets_at"]),
             line["source"],
             datetime.fromisoformat(line["seen_at"]),
+            line["facts"],
             now,
         )
         for line in agent.window_lines

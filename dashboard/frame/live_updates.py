@@ -18,6 +18,7 @@ from dashboard.lists.pagination import PAGE
 from ledger import journal
 from ledger.database import sql
 from ledger.models import (
+    AccountWindow,
     Agent,
     DeadLetter,
     Instruction,
@@ -46,14 +47,14 @@ COUNTDOWN = re.compile(
 COUNTDOWN_STEP = 10
 
 
-def live_key_sql(table: str, changed: str = "updated_at") -> str:
+def live_key_sql(table: str, changed: str = "updated_at", *, order: str = "id") -> str:
     return f"""select head.tx, head.id, newest.at as newest
     from (
         select max(at) as at from (
             select {changed} as at from {table} i
             where (%(project)s::uuid is null or i.project_id = %(project)s)
                 and (%(row)s::uuid is null or i.id = %(row)s)
-            order by i.id desc limit {PAGE}) shown
+            order by i.{order} desc limit {PAGE}) shown
     ) newest left join ({journal.HEAD}) head on true"""
 
 
@@ -82,6 +83,8 @@ LIVE_KEYS: dict[type[Model], str] = {
     FailurePattern: live_key_sql("retries_failurepattern"),
     StandingInstruction: live_key_sql("ledger_standinginstruction"),
     Session: live_key_sql("ledger_session"),
+    # The journal covers the waits, and no other change of a window.
+    AccountWindow: live_key_sql("ledger_accountwindow", "seen_at", order="seen_at"),
     # The journal covers all other changes to agents.
     Agent: live_key_sql("ledger_instruction"),
 }

@@ -64,6 +64,12 @@ RUNNING = Counter(
     "plain",
     has_word=True,
 )
+AT_LIMIT = Counter(
+    lambda project, now: shared_queries.accounts_at_limit(project, now),
+    "used up",
+    "at the limit of their account",
+    has_word=True,
+)
 DEAD = Counter(lambda project, _: shared_queries.open_deadletters(project), "open", "open", "plain")
 
 # Each page counts for the sidebar; 10,000 rows take as long as everything else that it reads.
@@ -84,6 +90,7 @@ PLACES = (
         Place("agents", "Agents", "n-agents", "a", TRIPPED, in_tabs=False),
         Place("sessions", "Sessions", "n-sessions", "c", in_tabs=False),
         Place("activity", "Activity", "n-activity", "l", in_tabs=False),
+        Place("limits", "Limits", "clock", "m", AT_LIMIT, in_tabs=False),
         Place("insight", "Insight", "n-insight", "n", in_tabs=False),
         Place("settings", "Settings", "n-settings", "s", in_tabs=False),
     ),

@@ -60,8 +60,15 @@ class NumberedPage(Generic[T]):
 
 def read_numbered(rows: QuerySet[M], given: QueryDict, name: str, *, size: int) -> NumberedPage[M]:
     """Return the query's page in an address, or else the first page."""
+    return fetch_numbered(lambda start, end: list(rows[start:end]), given, name, size=size)
+
+
+def fetch_numbered(
+    fetch: Callable[[int, int], list[T]], given: QueryDict, name: str, *, size: int
+) -> NumberedPage[T]:
+    """Return the page in an address, or else the first, from a function of its start and end."""
     number = min(max(1, read_whole_number(given.get(name, "")) or 1), MOST_PAGES)
-    found = list(rows[(number - 1) * size : number * size + 1])
+    found = fetch((number - 1) * size, number * size + 1)
     return NumberedPage(found[:size], number, len(found) > size, given, name)
 
 

@@ -19,7 +19,7 @@ from ledger import search_words
 from ledger.database.optional_cache import get_or_compute_slow
 from ledger.instruction_records import stats as instruction_stats
 from ledger.instruction_records.stats import Statistics
-from ledger.models import Agent, DeadLetter, Event, Instruction, Plan, Project, Task
+from ledger.models import AccountWindow, Agent, DeadLetter, Event, Instruction, Plan, Project, Task
 from ledger.search_words import FAILURE_TEXT
 from ledger.states import BreakerState, FailureType, TaskState
 from ledger.values.ids import SLACK, first_id
@@ -209,6 +209,12 @@ def tripped_agents(project: Project | None) -> QuerySet[Agent]:
 
 def running_tasks(project: Project | None) -> QuerySet[Task]:
     return of_project(Task.objects.filter(state=TaskState.RUNNING), project)
+
+
+def accounts_at_limit(project: Project | None, now: datetime) -> QuerySet[Any]:
+    """Return one window of each account that is at a limit."""
+    rows = of_project(AccountWindow.objects.at_limit(now), project)
+    return rows.distinct("project", "account")
 
 
 def open_deadletters(project: Project | None) -> QuerySet[DeadLetter]:

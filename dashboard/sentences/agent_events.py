@@ -63,7 +63,7 @@ def describe_agent_event(event: Event, about: EventSubject) -> EventSentence:
             return plain("pause", actor, f"paused {agent}", because)
         case Kind.AGENT_RESUMED:
             return plain("play", actor, f"resumed {agent}")
-        case Kind.AGENT_LIMITED if "waits_until" in data:
+        case Kind.AGENT_WAIT_SET:
             did = f"waits for a limit of the account {data.get('account')}"
             return replace(plain("clock", agent, did), tone="amber")
         case Kind.AGENT_LIMITED if "account" in data:
@@ -100,6 +100,13 @@ def describe_attention(agent: str, message: str) -> EventSentence:
     if not quote:
         return replace(plain("person", agent, does), tone="amber")
     return EventSentence("person", agent, f"{does}:", "amber", quote, "", f" · {does}")
+
+
+def describe_limit_event(event: Event) -> EventSentence:
+    name = f"the account {event.data.get('name', '')}".rstrip()
+    if event.kind == Kind.LIMIT_REACHED:
+        return replace(plain("clock", name, "is at its limit"), tone="amber")
+    return plain("clock", name, "has room again")
 
 
 def describe_project_event(event: Event) -> EventSentence:

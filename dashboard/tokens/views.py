@@ -27,7 +27,7 @@ from dashboard.lists.query_box import as_id
 from dashboard.people.views import project_of
 from dashboard.tokens import queries
 from dashboard.tokens.queries import ListedToken
-from ledger import agents, tokens
+from ledger import accounts, agents, tokens
 from ledger.database import server_time
 from ledger.errors import Invalid, Refusal
 from ledger.journal import stamp_of
@@ -48,6 +48,7 @@ class NewToken:
     kind: str = ""
     agent: str = ""
     name: str = ""
+    account: str = ""
     days: str = ""
     manages_tokens: bool = False
 
@@ -72,6 +73,7 @@ def read_form(posted: QueryDict) -> NewToken:
         kind=text("kind"),
         agent=text("agent"),
         name=text("name"),
+        account=text("account"),
         days=text("days"),
         manages_tokens="manages_tokens" in posted,
     )
@@ -180,11 +182,12 @@ def create(request: HtmxRequest) -> HttpResponse:
         agent = None
         if kind == TokenKind.AGENT:
             agent = agents.register(form.agent, project=project, stamp=stamp_of(request))
-        token, secret = tokens.issue(
+        token, secret = accounts.issue_token(
             kind,
             project=project,
             agent=agent,
             name=form.name,
+            account=form.account,
             days=days,
             manages_tokens=kind == TokenKind.OPERATOR and form.manages_tokens,
             stamp=stamp_of(request),

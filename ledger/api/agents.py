@@ -11,14 +11,15 @@ from ninja import Query, Router
 
 from ledger import accounts, agents
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
-from ledger.api.cursors import read_page
+from ledger.api.cursors import fetch_page, read_page
 from ledger.api.parameters import filter_by_id, find_by_id
 from ledger.api.responses import json_response, page_body
 from ledger.authorization.principal import Principal
 from ledger.database import server_time
-from ledger.models import Agent, Attempt, Instruction, Project, Task
+from ledger.models import AccountWindow, Agent, Attempt, Instruction, Project, Task
 from ledger.models.agent import AgentQuerySet
 from ledger.schemas.agents import (
+    AccountOut,
     AccountWindowOut,
     AgentIn,
     AgentList,
@@ -26,8 +27,9 @@ from ledger.schemas.agents import (
     AgentPatch,
     ResetOut,
 )
-from ledger.schemas.shared import ListQuery
+from ledger.schemas.shared import ListQuery, PageQuery, page_of
 from ledger.states import BlockedReason, InstructionState, TaskState
+from ledger.values.account_windows import forecast
 
 router = Router(tags=["agents"])
 
@@ -100,14 +102,42 @@ def agent_response(request: PrincipalRequest, id: str) -> HttpResponse:
     return json_response(write_agents([find_agent(request, id)])[0])
 
 
+@router.get("/accounts", auth=PrincipalAuth("agents:read"), response=page_of(AccountOut))
+def accounts_list(request: PrincipalRequest, query: Query[PageQuery]) -> HttpResponse:
+    """List the accounts that agents' calls are billed to, with their limits, newest first."""
+    now, project_id = server_time.now(), request.auth.project_id
+    page = fetch_page(
+        lambda before, most: accounts.list_newest(project_id, before=before, most=most),
+        list="accounts",
+        limit=query.limit,
+        cursor=query.cursor,
+    )
+    data = [
+        AccountOut.write(
+            row, waits_until=row.waits_until(now), limits=write_windows(row.windows, now)
+        )
+        for row in page.rows
+    ]
+    return json_response(page_body(page, data))
+
+
+def write_windows(rows: list[AccountWindow], now: datetime) -> list[dict[str, Any]]:
+    def full_at(row: AccountWindow) -> datetime | None:
+        found = forecast(row.fact, facts=row.facts, now=now)
+        return found.full_at if found else None
+
+    return [AccountWindowOut.write(row, full_at=full_at(row)) for row in rows]
+
+
 def write_agents(rows: list[Any]) -> list[dict[str, Any]]:
-    silent = silent_ids(rows, server_time.now())
-    limits = accounts.list_windows(rows)
+    now = server_time.now()
+    silent = silent_ids(rows, now)
+    limits = accounts.list_windows({(row.project_id, row.account_name) for row in rows})
     return [
         AgentOut.write(
             row,
             silent=row.id in silent,
-            limits=[*map(AccountWindowOut.write, limits[row.project_id, row.account_name])],
+            limits=write_windows(limits[row.project_id, row.account_name], now),
         )
         for row in rows
     ]

@@ -4,7 +4,7 @@ import base64
 import binascii
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from uuid import UUID
@@ -44,19 +44,34 @@ def read_page(
     oldest_first: bool = False,
 ) -> Page:
     """Return one page of `query` by descending or ascending id; raise BadCursor."""
-    seal = hash_filters({"list": query.model._meta.label, **filters})
-    if cursor:
-        last = decode_cursor(cursor, seal)
-        query = query.filter(pk__gt=last) if oldest_first else query.filter(pk__lt=last)
+
+    def fetch(last: UUID | None, most: int) -> list[Any]:
+        rows = query
+        if last:
+            rows = rows.filter(pk__gt=last) if oldest_first else rows.filter(pk__lt=last)
+        return list(rows.order_by("pk" if oldest_first else "-pk")[:most])
+
+    return fetch_page(fetch, list=query.model._meta.label, limit=limit, cursor=cursor, **filters)
+
+
+def fetch_page(
+    fetch: Callable[[UUID | None, int], list[Any]],
+    *,
+    limit: int,
+    cursor: str | None,
+    **filters: Any,
+) -> Page:
+    """Return the page after the cursor's row, from a function of that row's id and of a limit."""
+    seal = hash_filters(filters)
     # One extra row shows whether there is another page.
-    rows = list(query.order_by("pk" if oldest_first else "-pk")[: limit + 1])
+    rows = fetch(decode_cursor(cursor, seal) if cursor else None, limit + 1)
     more = len(rows) > limit
     rows = rows[:limit]
     return Page(rows, encode_cursor(row_id(rows[-1]), seal) if more else None)
 
 
 def row_id(row: Any) -> UUID:
-    id: UUID = row["id"] if isinstance(row, dict) else row.pk
+    id: UUID = row["id"] if isinstance(row, dict) else row.id
     return id
 
 

@@ -9,7 +9,7 @@ from uuid import UUID
 from django.http import HttpResponse
 from ninja import Body, Query, Router
 
-from ledger import agents, tokens
+from ledger import accounts, agents, tokens
 from ledger.access import scopes
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
 from ledger.api.cursors import read_page
@@ -47,10 +47,11 @@ def tokens_create(request: PrincipalRequest, body: TokenIn) -> HttpResponse:
 
     def create() -> HttpResponse:
         project = Project.objects.get(pk=request.auth.project_id)
-        token, secret = tokens.issue(
+        token, secret = accounts.issue_token(
             body.kind,
             project=project,
             agent=find_agent(request, body, project),
+            account=body.account,
             name=body.name,
             days=body.expires_in_days,
             stamp=stamp_of(request),
@@ -100,8 +101,8 @@ def tokens_rotate(
 ) -> HttpResponse:
     """Replace a token: the response contains the new secret, which is shown only once.
 
-    The new token has the old one's kind, agent, name, scopes, and lifetime. The old one stays
-    valid for `overlap_hours` at most.
+    The new token has the old one's kind, agent, name, account, scopes, and lifetime. The old one
+    stays valid for `overlap_hours` at most.
     """
     options = body or RotateIn.model_validate({})
     token, secret = tokens.rotate(

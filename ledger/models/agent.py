@@ -1,12 +1,14 @@
 """The agent: a named worker."""
 
-from typing import Self
+from datetime import datetime
+from typing import Any, Self
 
 from django.db import models
 
 from ledger.authorization.principal import Principal
 from ledger.models.fields import key, stamp
 from ledger.models.project import Project
+from ledger.values.account_windows import MOST_WAIT, LimitWindow, WindowFact
 
 CONCURRENCY = (1, 1000)
 SYSTEM_TEXT_LENGTH = 16_000
@@ -18,6 +20,16 @@ class AgentQuerySet(models.QuerySet["Agent"]):
         if principal.is_agent:
             return self.filter(id=principal.agent_id)
         return self.filter(project_id=principal.project_id)
+
+    def of_account(self, account: Any) -> Self:
+        """Return those whose calls are billed to an account, a name or an expression."""
+        # Written with both columns, so that the index of names can find an agent's own account.
+        return self.filter(models.Q(account=account) | models.Q(account="", name=account))
+
+    def with_account_key(self) -> Self:
+        """Add `account_key`: the name of the account that the agent's calls are billed to."""
+        name = models.Case(models.When(account="", then=models.F("name")), default="account")
+        return self.annotate(account_key=name)
 
 
 class Agent(models.Model):
@@ -67,6 +79,12 @@ class Agent(models.Model):
         return self.account or self.name
 
 
+class AccountWindowQuerySet(models.QuerySet["AccountWindow"]):
+    def at_limit(self, now: datetime) -> Self:
+        """Return the windows whose limit keeps the account's agents waiting."""
+        return self.filter(used__gte=1, resets_at__gt=now, seen_at__gt=now - MOST_WAIT)
+
+
 class AccountWindow(models.Model):
     """How much of an account's limit is used in one window; written by `ledger.accounts`."""
 
@@ -79,6 +97,11 @@ class AccountWindow(models.Model):
     source = models.CharField(max_length=10)
     # of the newest fact; an older one changes nothing
     seen_at = models.DateTimeField()
+    facts = models.IntegerField(
+        db_default=1, help_text="how many facts there were since its last reset"
+    )
+
+    objects = AccountWindowQuerySet.as_manager()
 
     class Meta:
         constraints = [
@@ -89,6 +112,10 @@ class AccountWindow(models.Model):
 
     def __str__(self) -> str:
         return f"{self.account}: {self.window}"
+
+    @property
+    def fact(self) -> WindowFact:
+        return WindowFact(LimitWindow(self.window), self.used, self.resets_at, self.seen_at)
 
 
 class DailyTaskCount(models.Model):

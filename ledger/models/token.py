@@ -8,7 +8,7 @@ from django.db.models import Q
 
 from ledger.authorization.permissions import may
 from ledger.authorization.principal import Principal
-from ledger.models.agent import Agent
+from ledger.models.agent import ACCOUNT_LENGTH, Agent
 from ledger.models.fields import key, stamp
 from ledger.models.project import Project
 
@@ -36,6 +36,8 @@ class Token(models.Model):
     project = models.ForeignKey(Project, models.PROTECT)
     agent = models.ForeignKey(Agent, models.CASCADE, null=True, blank=True)
     name = models.CharField(max_length=64)
+    # the account that the token's calls are billed to; without one the agent's
+    account = models.CharField(max_length=ACCOUNT_LENGTH, blank=True, db_default="")
     prefix = models.CharField(
         max_length=16, help_text="the first characters, which identify the token"
     )

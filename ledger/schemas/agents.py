@@ -47,6 +47,22 @@ class AccountWindowOut(Part):
         "codex",
     )
     seen_at: datetime = field("when it said so")
+    full_at: datetime | None = field(
+        "when the window will be full at the pace since it began; null if it resets before, or if "
+        "there are too few facts",
+        given=True,
+    )
+
+
+class AccountOut(Shape):
+    name: str = field("the account's name", "team-a")
+    agents: int = field("how many agents' calls are billed to it", 4)
+    waits_until: datetime | None = field(
+        "until when its agents wait for a limit to reset; null if they don't", given=True
+    )
+    limits: list[AccountWindowOut] = field(
+        "the newest figure about each window; empty if none is known", given=True
+    )
 
 
 class AgentOut(Shape):

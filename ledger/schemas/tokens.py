@@ -5,6 +5,7 @@ from uuid import UUID
 
 from pydantic import Field, StrictInt
 
+from ledger.models.agent import ACCOUNT_LENGTH
 from ledger.models.token import TokenKind
 from ledger.schemas.shapes import AGENT_ID, AT, Shape, field
 from ledger.schemas.shared import In, Registering
@@ -22,6 +23,9 @@ class TokenOut(Shape):
         "the name of the token's agent; null for other kinds", "coder", source="agent.name"
     )
     agent_id: UUID | None = field("the id of the token's agent; null for other kinds", AGENT_ID)
+    account: str = field(
+        "the account that its calls are billed to; empty for the agent's", "team-a"
+    )
     prefix: str = field("the first characters of its secret", "tenfour_agt_VquT")
     scopes: list[str] = field(
         "what the token may do", ["instructions:ack", "tasks:read", "tasks:work"]
@@ -45,6 +49,12 @@ class TokenIn(Registering, example={"kind": "agent", "agent": "coder"}):
     kind: TokenKind = Field(description="what the token may do, as a preset of scopes")
     agent: str = Field("", description="the agent's name; required for the kind 'agent' alone")
     name: str = Field("", max_length=64, description="a name for lists; the agent's by default")
+    account: str = Field(
+        "",
+        max_length=ACCOUNT_LENGTH,
+        description="the account that the agent's calls with it are billed to; an agent without an "
+        "account of its own gets this one",
+    )
     expires_in_days: StrictInt | None = Field(
         None,
         ge=1,

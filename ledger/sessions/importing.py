@@ -84,7 +84,7 @@ def import_transcript(
             needs_timer=True,  # the last chunk sees the buffer after the chunks before it
         )
     source = LimitSource(transcript.format)
-    accounts.note_windows(agent.pk, transcript.limits, source=source, now=stamp.at)
+    accounts.note_windows(agent.pk, transcript.limits, source=source, caller=caller, now=stamp.at)
     session.refresh_from_db()
     return Imported(session, is_new, transcript, stored)
 

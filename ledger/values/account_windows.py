@@ -25,6 +25,10 @@ class LimitSource(StrEnum):
 
 # the longest wait for a limit to reset
 MOST_WAIT = timedelta(days=8)
+LENGTHS = {LimitWindow.FIVE_HOURS: timedelta(hours=5), LimitWindow.WEEK: timedelta(days=7)}
+# A forecast needs some use over some time, told by some facts.
+LEAST_SHARE = 0.05
+LEAST_FACTS = 20
 # The share of a window whose calls still pass, although all of it is used: the account has credits.
 ALMOST = 0.99
 
@@ -60,3 +64,25 @@ def latest_wait(facts: Iterable[WindowFact], *, now: datetime) -> datetime | Non
     """Return when the last of these windows that are at their limit resets; None if none is."""
     waits = [until for fact in facts if (until := fact.waits_until) and until > now]
     return max(waits, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """The forecast of a running window; `full_at` is None if it resets before it is full."""
+
+    full_at: datetime | None = None
+    has_few_data: bool = False
+
+
+def forecast(fact: WindowFact, *, facts: int, now: datetime) -> Forecast | None:
+    """Return the forecast of a window with so many facts; None if it is full or none can be."""
+    length = LENGTHS.get(fact.window)
+    if length is None or fact.used >= 1 or fact.resets_at is None or fact.resets_at <= now:
+        return None
+    passed = fact.seen_at - (fact.resets_at - length)
+    if passed > length:
+        return None
+    if facts < LEAST_FACTS or fact.used < LEAST_SHARE or passed < LEAST_SHARE * length:
+        return Forecast(has_few_data=True)
+    full_at = fact.seen_at + passed * ((1 - fact.used) / fact.used)
+    return Forecast(full_at if now < full_at < fact.resets_at else None)

@@ -1,26 +1,21 @@
 """Hooks of coding agents over HTTP: Claude Code calls this itself, `tenfour hook` for both."""
 
-import logging
-from datetime import datetime
 from typing import Any, Literal, cast
 from uuid import UUID
 
 from django.conf import settings
-from django.db import DatabaseError
 from django.http import HttpResponse
 from ninja import Body, Router, Schema
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 
 from ledger.access import first_calls
-from ledger.accounts import note_windows
 from ledger.api.auth import BearerAuth, PrincipalAuth, PrincipalRequest
 from ledger.api.responses import json_response
 from ledger.database import server_time
 from ledger.schemas.shapes import ID
 from ledger.schemas.shared import In
-from ledger.sessions.transcripts.limits import read_claude_limits, read_codex_limits
+from ledger.sessions.limit_records import MOST_RECORDS, note_records
 from ledger.tokens import Bearer, ScopeMissing
-from ledger.values.account_windows import LimitSource
 from retries.agent_hooks.events import read_event
 from retries.agent_hooks.permissions import Waiting
 from retries.agent_hooks.reactions import Happening, LocalSide, react
@@ -28,12 +23,9 @@ from retries.agent_hooks.sessions import HookCaller
 from retries.schemas.attempts import TreeIn, UsageIn, VerificationIn
 from retries.states import WhenSilent
 
-logger = logging.getLogger(__name__)
 router = Router(tags=["hooks"])
 
 SCOPE = "signals:write"
-READERS = {LimitSource.CLAUDE: read_claude_limits, LimitSource.CODEX: read_codex_limits}
-MOST_RECORDS = 8
 # An agent's program sends whole files and outputs; fields that the rules do not read are dropped.
 MOST_HOOK_BYTES = 4 * 1024 * 1024
 
@@ -76,7 +68,8 @@ class LocalSideIn(In):
         [],
         max_length=MOST_RECORDS,
         description="with Stop, StopFailure and SessionEnd, the last records of the agent's "
-        "program that tell its account's limits, reduced to what tells them",
+        "program that tell its account's limits, reduced to what tells them; also what Claude Code "
+        "gives its status line",
     )
     exit_code: StrictInt | None = Field(
         None,
@@ -159,21 +152,12 @@ def hooks_agent(request: PrincipalRequest, body: Body[HookIn]) -> HttpResponse:
     caller = HookCaller(request.auth, agent_id, bearer, event.session, settings.LINK_URL)
     local, now = local_side(body.tenfour) if body.tenfour else None, server_time.now()
     # A report that the event makes finds the wait that they name.
-    note_limits(agent_id, body.tenfour.limits if body.tenfour else [], now=now)
+    note_records(agent_id, body.tenfour.limits if body.tenfour else [], caller=bearer, now=now)
     answer = react(Happening(event, local, caller, now))
     if local is None:
         # The agent's program refuses fields that it does not know.
         answer.pop("tenfour", None)
     return json_response(answer)
-
-
-def note_limits(agent_id: UUID, records: list[dict[str, Any]], *, now: datetime) -> None:
-    # The event itself matters more than the figures, which come again with the next one.
-    for source, read in READERS.items():
-        try:
-            note_windows(agent_id, read(records), source=source, now=now)
-        except DatabaseError:
-            logger.warning("the limits that a hook sent were not stored", exc_info=True)
 
 
 def local_side(given: LocalSideIn) -> LocalSide:

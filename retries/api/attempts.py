@@ -15,6 +15,7 @@ from ledger.database import server_time, sql
 from ledger.errors import InvalidTransition
 from ledger.models import Attempt
 from ledger.schemas.tasks import TaskOut
+from ledger.sessions.limit_records import note_records
 from ledger.states import Who
 from ledger.tokens import Caller
 from ledger.values.account_windows import LimitSource, WindowFact
@@ -85,8 +86,10 @@ def attempts_heartbeat(
     """Renew an attempt's lease; the response says whether to stop."""
     fields, now = body.model_dump() if body else {}, server_time.now()
     limits = [WindowFact(**limit, seen_at=now) for limit in fields.pop("limits", [])]
+    records = fields.pop("limit_records", [])
     row = heartbeats.renew_lease(id, caller=request.auth, now=now, **fields)
-    note_windows(row["agent_id"], limits, source=LimitSource.CLIENT, now=now)
+    note_windows(row["agent_id"], limits, source=LimitSource.CLIENT, caller=request.auth, now=now)
+    note_records(row["agent_id"], records, caller=request.auth, now=now)
     return json_response({name: row[name] for name in HeartbeatOut.model_fields})
 
 

@@ -139,7 +139,7 @@ def settle(row: Row, report: Report, *, caller: Caller, now: datetime) -> Reply 
     """Decide and write everything that follows; None if the task has changed since `row`."""
     decision = decide(case_of(row, report, now=now))
     if decision.agent_waits:
-        decision = store_wait(row["agent_id"], decision, now=now)
+        decision = store_wait(row["agent_id"], decision, caller=caller, now=now)
     error = error_of(report, decision)
     fields = decision_fields(decision, now=now)
     moved = end_attempt(

@@ -6,9 +6,10 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from ledger.accounts import note_windows
+from ledger.accounts import follows_wait, note_windows
 from ledger.database import sql
-from ledger.states import FailureType, Outcome, TaskState
+from ledger.states import FailureType, TaskState
+from ledger.tokens import Caller
 from ledger.values.account_windows import LimitSource, LimitWindow, WindowFact
 from retries.decisions import FIRST_WAIT_S, MOST_LIMIT_S, MOST_STEP_S, Decision, Evidence
 
@@ -26,11 +27,7 @@ STORE = f"""with found as materialized (
         a.waits_in_row, a.waits_since
     from ledger_agent a where a.id = %(agent)s for no key update
 ), known as (
-    select f.*, f.wait_step_s > 0 and not exists (
-            select from ledger_attempt t where t.agent_id = f.id
-                and t.outcome = '{Outcome.SUCCESS}' and t.ended_at > f.waits_until
-        ) as follows
-    from found f
+    select f.*, {follows_wait("f")} as follows from found f
 ), step as (
     select k.*, case
             when k.waits then k.wait_step_s
@@ -89,7 +86,7 @@ def find_window(evidence: Evidence) -> LimitWindow | None:
     return LimitWindow.WEEK if evidence.wait_s > FIVE_HOURS_S else LimitWindow.FIVE_HOURS
 
 
-def store_wait(agent_id: UUID, decision: Decision, *, now: datetime) -> Decision:
+def store_wait(agent_id: UUID, decision: Decision, *, caller: Caller, now: datetime) -> Decision:
     """Let the agent wait as long as the decision says; return the decision with the whole wait."""
     # If the waits in a row seem to have no end, the decision is to ask a person, once.
     evidence = decision.evidence or Evidence()
@@ -101,6 +98,7 @@ def store_wait(agent_id: UUID, decision: Decision, *, now: datetime) -> Decision
             agent_id,
             [WindowFact(window, 1.0, reset, now)],
             source=LimitSource.MESSAGE,
+            caller=caller,
             now=now,
             but_for=agent_id,
         )

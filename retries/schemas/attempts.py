@@ -8,6 +8,7 @@ from pydantic import AwareDatetime, Field, StrictBool, StrictInt, model_validato
 
 from ledger.schemas.shapes import ID, Part, Shape, field
 from ledger.schemas.shared import In
+from ledger.sessions.limit_records import MOST_RECORDS
 from ledger.states import FailureType
 from ledger.tasks.spec import LEASE_S
 from ledger.values.account_windows import LimitWindow
@@ -72,6 +73,13 @@ class HeartbeatIn(In, example={"progress": {"message": "wrote tests", "percent":
         max_length=len(LimitWindow),
         description="how much of its account's limits is used now, as the headers of the agent's "
         "model say; at 1 the account's agents get no tasks until the reset",
+    )
+    limit_records: list[dict[str, Any]] = Field(
+        [],
+        max_length=MOST_RECORDS,
+        description="records of the agent's program that tell its account's limits: a "
+        "rate_limit_event of stream-json, the status line's input with `rate_limits`, or an object "
+        "with the `headers` of its model's answer",
     )
 
 

@@ -22,8 +22,8 @@ RULE_IN: dict[str, Any] = {
     "second_after_s": 3600,
 }
 CONDITIONS = (
-    "escalation, breaker, agent_silent, agent_waits, plan, dead_letter, instruction_failed, "
-    "channel_stopped, or a kind of event such as task.completed"
+    "escalation, breaker, agent_silent, agent_waits, account_limit, plan, dead_letter, "
+    "instruction_failed, channel_stopped, or a kind of event such as task.completed"
 )
 TEXTS = {
     "conditions": f"what to tell: {CONDITIONS}",

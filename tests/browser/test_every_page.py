@@ -24,6 +24,7 @@ from tests.browser.layout_faults import find_layout_faults
 from tests.browser.overlaps import find_overlaps
 from tests.browser.page_clock import stop_clock
 from tests.browser.touch_targets import find_small_targets
+from tests.dashboard.limits.shares import note_share
 from tests.dashboard.test_read_only import make_world
 from tests.dashboard.worked import claimed, enqueued, make_plan
 from tests.factories import make_agent, send
@@ -61,12 +62,14 @@ def paths(coder: Agent, mara: User, now: datetime) -> dict[str, str]:
 
 
 def make_busy_agents(now: datetime) -> None:
-    """Make agents whose columns are full: long names, open breakers, silence, and running work."""
+    """Make agents whose columns are full: long names, open breakers, silence, work, and limits."""
     hour = timedelta(hours=1)
     for number, name in enumerate(LONG_NAMES):
         agent = make_agent(name)
         claimed(agent, enqueued(agent, "Reconcile the ledger of all invoices", now=now), now=now)
         send(agent, f"Step {number}: run the whole test suite", now=now - hour)
+        enqueued(agent, f"Reconcile {'the ledger ' * 9}", now=now)
+        note_share(agent, 1 - number / 10, now=now)
         if number:
             breaker_actions.trip([agent], reason="it breaks " * 9, stamp=Stamp(SYSTEM, now))
 

@@ -73,6 +73,28 @@ def test_input_that_is_no_known_event_is_ignored(raw: bytes, hook: Hook) -> None
     assert ran.err.startswith("tenfour: hook: ") and ran.err.count("\n") == 1
 
 
+def test_the_status_line_shows_the_limits_and_tells_them_once_a_minute(
+    hook: Hook, producer: Client
+) -> None:
+    """At most: the line is drawn after each step, also while the server is away."""
+    resets_at = int(time.time()) + 3600
+
+    def draw(used: float, **env: str) -> Ran:
+        limits = {"five_hour": {"used_percentage": used, "resets_at": resets_at}, "seven_day": None}
+        given = {"model": {"id": "m"}, "rate_limits": limits}
+        return hook(json.dumps(given).encode(), "--status-line", env=env)
+
+    for used in (41.6, 50):
+        ran = draw(used)
+        assert (ran.status, ran.out, ran.err) == (0, f"5 hours {used:.0f}%\n", "")
+    [limit] = producer.agents.get("coder").limits
+    limit = {**limit, "used": round(limit["used"], 3)}
+    assert (limit["window"], limit["used"], limit["source"]) == ("five_hours", 0.416, "claude")
+    away = draw(60, TENFOUR_URL="http://127.0.0.1:9")
+    assert (away.status, away.out) == (0, "5 hours 60%\n")
+    assert hook(b"[]", "--status-line").out == hook(b"{", "--status-line").out == ""
+
+
 def test_a_server_that_is_away_blocks_nothing_and_hears_of_it_later(
     hook: Hook, producer: Client, tmp_path: Path
 ) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tenfour.sessions import limit_records
-from tenfour.sessions.limit_records import read_limit_records
+from tenfour.sessions.limit_records import find_limit_event, read_limit_records
 
 from ledger.sessions.transcripts.limits import read_claude_limits, read_codex_limits
 from tests.ledger.sessions.test_transcript_limits import (
@@ -72,3 +72,15 @@ def test_the_newest_records_of_a_long_file_are_sent(
     ]
     assert used == [5, 6, 7, 8]
     assert read_limit_records(str(tmp_path / "none.jsonl")) == []
+
+
+def test_the_last_event_about_limits_in_a_stream_is_found() -> None:
+    first, last = (
+        {"type": "rate_limit_event", "rate_limit_info": rate_limit_info(status), "uuid": "u"}
+        for status in ("allowed_warning", "rejected")
+    )
+    said = {"type": "user", "message": "a rate_limit_event"}
+    lines = [json.dumps(line) for line in (first, last, said)]
+    found = find_limit_event("\n".join(['{"torn rate_limit_event"', *lines, "rate_limit_event"]))
+    assert found == {"type": "rate_limit_event", "rate_limit_info": rate_limit_info("rejected")}
+    assert find_limit_event("") is None

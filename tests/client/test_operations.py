@@ -48,6 +48,7 @@ VERBS = {
     "plan confirm": {"plans_confirm"},
     "agent list": {"agents_list"},
     "agent show": {"agents_get"},
+    "agent accounts": {"accounts_list"},
     "agent register": {"agents_create"},
     "agent pause": {"agents_update"},
     "agent resume": {"agents_update"},

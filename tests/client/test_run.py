@@ -390,6 +390,18 @@ def test_a_running_command_gets_what_its_heartbeats_announce(
     assert producer.instructions.get(sent.id).delivered_via == "heartbeat"
 
 
+def test_the_limits_that_a_stream_tells_reach_the_account(
+    run: Run, as_coder: dict[str, str], producer: Client
+) -> None:
+    producer.tasks.enqueue("coder", "code", {"n": 1})
+    info = {"status": "allowed", "rateLimitType": "seven_day", "utilization": 0.25}
+    line = json.dumps({"type": "rate_limit_event", "rate_limit_info": info})
+    ran = run("run", "--", "sh", "-c", f"echo '{line}'; echo end", env=as_coder)
+    assert ran.status == 0, ran.err
+    [limit] = producer.agents.get("coder").limits
+    assert (limit["window"], limit["used"], limit["source"]) == ("week", 0.25, "claude")
+
+
 def test_the_last_lines_show_while_it_runs_and_stay(
     as_coder: dict[str, str], producer: Client
 ) -> None:

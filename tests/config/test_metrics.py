@@ -1,6 +1,7 @@
 """Each metric has the labels that it should have, and no more agents than it should."""
 
 import re
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from ledger.access.auth_failures import PER_MINUTE
 from ledger.database import process_counters
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Breaker, Task
+from ledger.values.account_windows import LimitWindow
 from retries import breaker_actions, sweeps
 from retries.attempts import leases
 from retries.escalations import answering
@@ -22,7 +24,8 @@ from retries.escalations.choices import Choice
 from retries.models import Escalation, MetricTotal
 from retries.states import Answer
 from tests.conftest import Api
-from tests.factories import MINUTE, make_agent, make_instruction
+from tests.dashboard.limits.shares import note_share
+from tests.factories import MINUTE, make_agent, make_instruction, make_project
 from tests.retries.moves import attempt_of, claim, fail, make_task
 from tests.retries.notifications.receivers import make_webhook, receive, run_clock
 from tests.serving import ROOT
@@ -52,6 +55,8 @@ METRICS: dict[str, tuple[str, set[str]]] = {
     "tenfour_instructions_waiting": ("gauge", {"project", "agent"}),
     "tenfour_dead_letters": ("gauge", {"project"}),
     "tenfour_breaker_state": ("gauge", {"project", "agent"}),
+    "tenfour_account_used_ratio": ("gauge", {"project", "account", "window"}),
+    "tenfour_accounts_at_limit": ("gauge", {"project"}),
     "tenfour_breaker_transitions": ("counter", {"project", "agent", "to"}),
     "tenfour_webhook_deliveries": ("counter", {"event_type", "status_class"}),
     "tenfour_webhook_delivery_seconds": ("histogram", {"event_type", "status_class"}),
@@ -111,6 +116,7 @@ def values_by(label: str, family: Metric) -> dict[str, float]:
 
 def live_through(agent: Agent, coder: Api, operator: Api, settings: Any) -> None:
     """Let happen whatever a metric counts."""
+    note_share(agent, 0.5, facts=1, now=timezone.now())
     now, stamp = timezone.now(), Stamp(SYSTEM)
     for _ in range(2):
         operator("POST", "/instructions", {"agent": "coder", "content": "x"}, Idempotency_Key="k")
@@ -186,6 +192,26 @@ def test_agents_beyond_the_busiest_are_other(settings: Any) -> None:
     assert beats["other"] - old.get("other", 0) == 20
     states = values_by("agent", families["tenfour_breaker_state"])
     assert (states["agent-00"], sum(states.values())) == (2, 2)
+
+
+def test_accounts_with_the_least_room_have_names(settings: Any) -> None:
+    now = timezone.now()
+    for number, agent in enumerate(make_agents(TOP_AGENTS + 2)):
+        note_share(agent, 1 - number / 100, facts=1, now=now)
+        note_share(agent, 0.1, window=LimitWindow.WEEK, facts=1, now=now)
+    over = make_agent("over", project=make_project("other"))
+    note_share(over, 1.0, resets_in=-timedelta(hours=1), facts=1, now=now)
+    families = scrape(settings)
+    used = families["tenfour_account_used_ratio"]
+    found = {
+        each.labels["account"]: each.value
+        for each in used.samples
+        if each.labels["window"] == "five_hours"
+    }
+    assert len(found) == TOP_AGENTS + 1 and found["agent-00"] == 1
+    assert found["other"] == 0.5 and "agent-50" not in found and "over" not in found
+    limited = values_by("project", families["tenfour_accounts_at_limit"])
+    assert limited == {"default": 1, "other": 0}
 
 
 def test_agents_keep_their_names_while_their_counts_are_close(settings: Any) -> None:

@@ -13,6 +13,7 @@ from ledger.models import Agent, Membership, Plan, Task
 from ledger.states import TaskState
 from retries.models import Escalation, FailurePattern
 from tests.dashboard.conftest import PART
+from tests.dashboard.limits.shares import note_share
 from tests.dashboard.notifications.deliveries import (
     make_channel,
     make_delivery,
@@ -59,6 +60,7 @@ def make_world(agent: Agent, browser: Client, now: datetime) -> dict[str, str]:
     assert pattern
     operation = start_operation("task.skip", Task.objects.filter(pk=task.pk), now=now)
     allowed = make_permission_rule(agent, "npm test", now=now)
+    note_share(agent, 0.82, now=now)
     return {
         "home": "/",
         "settings": "/settings/",
@@ -87,6 +89,7 @@ def make_world(agent: Agent, browser: Client, now: datetime) -> dict[str, str]:
         "notification_preview": f"/settings/notifications/rules/{told.pk}/preview/",
         "deliveries": f"/settings/deliveries/?range=yes&open={delivery.pk}",
         "insight": "/insight/",
+        "limits": "/limits/",
         "operations": "/operations/",
         "audit": "/settings/audit/",
         "operation": f"/operations/{operation.pk}/",
@@ -110,6 +113,7 @@ QUIET = {
     "plan_summary",
     "connect",
     "home",
+    "limits",
     "notification_preview",
     "profile",
 }

@@ -37,7 +37,7 @@ NEEDS: Mapping[Role, tuple[str, ...]] = {
         *("plan_summary", "deadletters", "deadletters_export", "deadletter", "patterns"),
         *("patterns_export", "pattern", "agents", "agents_export", "agent", "sessions"),
         *("sessions_export", "session", "session_message", "connect", "insight", "insight_export"),
-        "audit",
+        *("audit", "limits"),
         *("audit_export", "operations", "operations_export", "operation"),
         "notifications",
         *("permission_rules", "permission_rules_export", "permission_rule"),

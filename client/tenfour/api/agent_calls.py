@@ -7,7 +7,7 @@ from typing import Any
 from tenfour.api.calls import PAGE, given, page_of, part
 from tenfour.http.core import Call
 from tenfour.http.values import Page
-from tenfour.models import Agent
+from tenfour.models import Account, Agent
 
 
 def agents() -> Call[Page[Agent]]:
@@ -28,6 +28,11 @@ def register(name: str) -> Call[Agent]:
 def change(id: str, **changes: Any) -> Call[Agent]:
     """Change `paused`, `concurrency` (None for no limit), `account` or `system_text`."""
     return Call("PATCH", _path(id), Agent.read, changes)
+
+
+def accounts() -> Call[Page[Account]]:
+    """List the accounts that agents' calls are billed to, with their limits, newest first."""
+    return Call("GET", "/v1/accounts", page_of(Account.read), params={"limit": str(PAGE)})
 
 
 def trip_breaker(id: str, *, reason: str | None = None) -> Call[Agent]:

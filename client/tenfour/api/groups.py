@@ -39,6 +39,7 @@ class Agents(Driven[D]):
     get = Verb(agent_calls.get)
     register = Verb(agent_calls.register)
     change = Verb(agent_calls.change)
+    accounts = Listing(agent_calls.accounts)
     trip_breaker = Verb(agent_calls.trip_breaker)
     keep_breaker_open = Verb(agent_calls.keep_breaker_open)
     reset_breaker = Verb(agent_calls.reset_breaker)

@@ -28,6 +28,7 @@ def create(
     *,
     agent: str | None = None,
     name: str | None = None,
+    account: str | None = None,
     expires_in_days: int | None = None,
     register: bool | None = None,
     idempotency_key: str | None = None,
@@ -36,6 +37,7 @@ def create(
     options = {
         "agent": agent,
         "name": name,
+        "account": account,
         "expires_in_days": expires_in_days,
         "register": register,
     }

@@ -64,6 +64,9 @@ class Live(Driven[D]):
         # Returns the last lines of what runs: heartbeats bring them to the task's page.
         self.read_output: Callable[[], str] | None = None
         self._sent_output = ""
+        # Returns what the program has printed last about its account's limits.
+        self.read_limits: Callable[[], Mapping[str, Any] | None] | None = None
+        self._sent_limits: Mapping[str, Any] | None = None
         # Instructions wait, as the answer to a heartbeat said.
         self._has_messages = False
         self._is_over = False
@@ -217,8 +220,12 @@ class Live(Driven[D]):
 
     def _heartbeat(self, **progress: Any) -> Steps[Heartbeat]:
         output = self._new_output()
+        limits = self.read_limits() if self.read_limits else None
+        if limits is not None and limits != self._sent_limits:
+            progress["limit_records"] = [limits]
         beat = yield from self._core.perform(tasks.heartbeat(self.id, output=output, **progress))
         self._sent_output = self._sent_output if output is None else output
+        self._sent_limits = limits
         self.abort_requested = self.abort_requested or beat.abort_requested
         self._has_messages = beat.pending_instructions > 0
         return beat

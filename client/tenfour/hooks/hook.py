@@ -70,6 +70,11 @@ def add_hook_arguments(parser: argparse.ArgumentParser) -> None:
         help="exit with 2 if Tenfour is unreachable, which keeps the agent from continuing",
     )
     parser.add_argument(
+        "--status-line",
+        action="store_true",
+        help="read what Claude Code gives its status line; print and send the account's limits",
+    )
+    parser.add_argument(
         "--wait",
         type=int,
         default=WAIT_S,
@@ -80,7 +85,12 @@ def add_hook_arguments(parser: argparse.ArgumentParser) -> None:
 
 def hook(args: argparse.Namespace) -> int:
     """Read an event from stdin and print what the agent's program reads; exits with 0."""
-    event = read_event(sys.stdin.buffer.read(LONGEST_INPUT))
+    raw = sys.stdin.buffer.read(LONGEST_INPUT)
+    if args.status_line:
+        from tenfour.hooks.status_line import show_status_line
+
+        return show_status_line(args, raw)
+    event = read_event(raw)
     if event is None:
         return OK
     if event["hook_event_name"] in ASKING:

@@ -106,6 +106,13 @@ class HookStore:
     def note_asked(self) -> None:
         _write(self.folder / "asked", {})
 
+    def has_told(self, seconds: float) -> bool:
+        """Return whether the status line has told the limits in the last seconds."""
+        return self._is_younger("told", seconds)
+
+    def note_told(self) -> None:
+        _write(self.folder / "told", {})
+
     def _is_younger(self, name: str, seconds: float) -> bool:
         with suppress(OSError):
             return 0 <= time.time() - (self.folder / name).stat().st_mtime < seconds

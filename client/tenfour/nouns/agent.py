@@ -1,4 +1,4 @@
-"""`tenfour agent`: list, show, register, and what an operator changes."""
+"""`tenfour agent`: list, show, accounts, register, and what an operator changes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tenfour.client import Client
 from tenfour.commands.terminal import OK, pretty, say, text_of, wrong_usage
 from tenfour.http.core import Call
 from tenfour.nouns.noun import Noun, Parser, Verb
-from tenfour.nouns.output.columns import Column, Row, identity, plain, time, whole
+from tenfour.nouns.output.columns import Column, Row, computed, identity, plain, time, whole
 from tenfour.nouns.output.record import Layout
 from tenfour.nouns.reading import add_json, make_action, make_list, make_show
 from tenfour.nouns.rows import Kind, act
@@ -57,6 +57,28 @@ LAYOUT = Layout(
         whole(),
     ),
     (plain("system_text"),),
+)
+
+
+ACCOUNTS = Kind("/v1/accounts", "account", "accounts", noun="agent", title="name")
+
+
+def describe_window(name: str) -> Column:
+    """Return the column of a window of an account: its share that is used, in percent."""
+
+    def read(row: Row) -> str:
+        used = next((each["used"] for each in row["limits"] if each["window"] == name), None)
+        # A window that is not full is not shown as if it were.
+        return "" if used is None else f"{100 if used >= 1 else min(99, round(100 * used))}%"
+
+    return computed(name.replace("_", " "), read)
+
+
+ACCOUNT_COLUMNS = (
+    plain("name", "account", style="bold", stretch=True),
+    plain("agents"),
+    *map(describe_window, ("five_hours", "week", "credit")),
+    time("waits_until", "at limit until"),
 )
 
 
@@ -135,6 +157,12 @@ NOUN = Noun(
     {
         "list": make_list(KIND, COLUMNS, "agents:read", help="List agents."),
         "show": make_show(KIND, LAYOUT, "agents:read"),
+        "accounts": make_list(
+            ACCOUNTS,
+            ACCOUNT_COLUMNS,
+            "agents:read",
+            help="List the accounts that agents' calls are billed to, with their limits.",
+        ),
         "register": Verb("Register an agent.", "agents:write", register, add_register_arguments),
         "pause": make_action(
             KIND,

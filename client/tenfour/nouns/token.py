@@ -32,6 +32,7 @@ LAYOUT = Layout(
         STATE,
         plain("kind"),
         plain("agent"),
+        plain("account"),
         plain("prefix"),
         plain("scopes"),
         plain("created_by", "created by"),
@@ -49,6 +50,9 @@ def add_create_arguments(parser: Parser) -> None:
     parser.add_argument("--kind", choices=kinds, required=True, help="what the token may do")
     parser.add_argument("--agent", metavar="NAME", help="the token's agent, with --kind agent")
     parser.add_argument("--name", metavar="TEXT", help="a name for people")
+    parser.add_argument(
+        "--account", metavar="NAME", help="what the agent's calls with it are billed to"
+    )
     parser.add_argument("--days", type=int, metavar="N", help="how long it is valid")
     parser.add_argument("--register", action="store_true", help="register the agent if unknown")
     add_json(parser, "print the token and its secret as JSON")
@@ -60,6 +64,7 @@ def create(args: argparse.Namespace) -> int:
         "kind": args.kind,
         "agent": args.agent,
         "name": args.name,
+        "account": args.account,
         "expires_in_days": args.days,
         "register": args.register or None,
     }

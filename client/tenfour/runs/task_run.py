@@ -45,6 +45,7 @@ from tenfour.runs import runner
 from tenfour.runs.attempt_files import PLACE, attempt_variables, fill_placeholders, is_too_large
 from tenfour.runs.output_buffer import OutputBuffer
 from tenfour.runs.runner import CommandResult
+from tenfour.sessions.limit_records import TAIL_BYTES, find_limit_event
 
 if TYPE_CHECKING:
     from tenfour.client import Client
@@ -119,6 +120,7 @@ class TaskRun:
         """
         output = OutputBuffer()
         attempt.read_output = lambda: last_lines(output)
+        attempt.read_limits = lambda: find_limit_event(output.last(TAIL_BYTES))
         group = None
         try:
             with attempt.renewed(), self._watched() as watch:

@@ -13,6 +13,7 @@ from tenfour.sessions.rollouts import read_tail
 TAIL_BYTES = 256 * 1024
 # of Codex, one after each answer and one at a turn's end, and of Claude Code
 MARKS = (b'"rate_limits"', b'"usage_limit_exceeded"', b'"rateLimits"', b'"rate_limit_info"')
+STREAM_EVENT = "rate_limit_event"
 MOST_LINES = 4
 LONGEST_LINE = 65_536
 # The parts of a line that the server reads, each under the keys that lead to it.
@@ -43,6 +44,17 @@ def read_limit_records(path: str) -> list[dict[str, Any]]:
         if len(found) == MOST_LINES:
             break
     return found[::-1]
+
+
+def find_limit_event(output: str) -> dict[str, Any] | None:
+    """Return the last event about limits that Claude Code printed as stream-json, if any."""
+    for line in reversed(output.splitlines()):
+        if STREAM_EVENT in line and len(line) <= LONGEST_LINE:
+            with suppress(ValueError, RecursionError):
+                event = json.loads(line)
+                if isinstance(event, dict) and event.get("type") == STREAM_EVENT:
+                    return {name: event.get(name) for name in ("type", "rate_limit_info")}
+    return None
 
 
 def reduce_record(line: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from ledger import agents, tokens
+from ledger import accounts, agents
 from ledger.errors import Refusal
 from ledger.journal import SHELL, Stamp
 from ledger.models import Project
@@ -22,6 +22,9 @@ class Command(BaseCommand):
         parser.add_argument("--project", default=DEFAULT)
         parser.add_argument("--name", default="", help="a name for the token in lists")
         parser.add_argument(
+            "--account", default="", help="what the agent's calls with it are billed to"
+        )
+        parser.add_argument(
             "--manage-tokens",
             action="store_true",
             help="with --kind operator: the token may also list, create and revoke tokens",
@@ -34,6 +37,7 @@ class Command(BaseCommand):
         agent: str | None,
         project: str,
         name: str,
+        account: str,
         manage_tokens: bool,
         **_: Any,
     ) -> None:
@@ -47,14 +51,15 @@ class Command(BaseCommand):
             raise CommandError("Use --manage-tokens with --kind operator, and only with it.")
         try:
             owner = agents.register(agent, project=home, stamp=Stamp(SHELL)) if agent else None
+            _token, secret = accounts.issue_token(
+                kind,
+                project=home,
+                agent=owner,
+                name=name,
+                account=account,
+                manages_tokens=manage_tokens,
+                stamp=Stamp(SHELL),
+            )
         except Refusal as refusal:
             raise CommandError(refusal.detail) from refusal
-        _token, secret = tokens.issue(
-            kind,
-            project=home,
-            agent=owner,
-            name=name,
-            manages_tokens=manage_tokens,
-            stamp=Stamp(SHELL),
-        )
         self.stdout.write(secret)

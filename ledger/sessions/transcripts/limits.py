@@ -1,4 +1,8 @@
-"""Read how much of an account's limits is used, as Claude Code and Codex record it (pure)."""
+"""Read how much of an account's limits is used, as Claude Code and Codex record it (pure).
+
+Records are lines of a transcript or a rollout, of Claude Code's stream-json and of what its status
+line is given, and the headers of a model's answer; the last two with a `timestamp`.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -11,6 +15,9 @@ from ledger.values.account_windows import ALMOST, LimitWindow, WindowFact, newes
 # A limit of one model, such as `seven_day_opus`, says nothing about the account's other calls.
 CLAUDE_WINDOWS = {"five_hour": LimitWindow.FIVE_HOURS, "seven_day": LimitWindow.WEEK}
 REFUSED = 429
+# a line of the output that Claude Code prints as stream-json
+STREAM_EVENT = "rate_limit_event"
+UNIFIED = "anthropic-ratelimit-unified-"
 # Codex names its windows by their minutes, and some versions by one less.
 CODEX_WINDOWS = (
     (range(270, 331), LimitWindow.FIVE_HOURS),
@@ -37,7 +44,37 @@ def list_claude_facts(line: Mapping[str, Any]) -> list[WindowFact]:
             return [*read_claude_window(limits.get("rateLimitType"), limits, at, used=1.0)]
     if line.get("isApiErrorMessage") is True:
         return read_rate_limit_info(object_in(line, "apiErrorParams", "rate_limit_info"), at)
-    return []
+    if line.get("type") == STREAM_EVENT:
+        return read_rate_limit_info(object_in(line, "rate_limit_info"), at)
+    if headers := object_in(line, "headers"):
+        return read_rate_limit_info(claude_headers(headers), at)
+    # what the status line is given
+    shown = object_in(line, "rate_limits")
+    return [fact for name in CLAUDE_WINDOWS for fact in read_shown_window(name, shown, at)]
+
+
+def read_shown_window(name: str, shown: Mapping[str, Any], at: datetime) -> Iterator[WindowFact]:
+    window = object_in(shown, name)
+    used = share_of(window.get("used_percentage"), of=100)
+    yield from read_claude_window(name, {"resetsAt": window.get("resets_at")}, at, used=used)
+
+
+def claude_headers(headers: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the rate limits in the headers of an answer, in the form of its stream's event."""
+    found = {str(name).lower().removeprefix(UNIFIED): text for name, text in headers.items()}
+    return {
+        "status": found.get("status"),
+        "rateLimitType": found.get("representative-claim"),
+        "resetsAt": number_in(found.get("reset")),
+        "unifiedWindows": {
+            window: {
+                "status": found.get(f"{name}-status"),
+                "utilization": number_in(found.get(f"{name}-utilization")),
+                "resetsAt": number_in(found.get(f"{name}-reset")),
+            }
+            for name, window in (("5h", "five_hour"), ("7d", "seven_day"))
+        },
+    }
 
 
 def read_rate_limit_info(info: Mapping[str, Any], at: datetime) -> list[WindowFact]:
@@ -70,6 +107,8 @@ def read_codex_limits(lines: Iterable[Mapping[str, Any]]) -> list[WindowFact]:
     reached: Any = None
     for line in lines:
         at, payload = parse_time(line.get("timestamp")), object_in(line, "payload")
+        if at is not None and (headers := object_in(line, "headers")):
+            found = newest_facts([*found, *list_codex_facts(codex_headers(headers), at)])
         if at is None or line.get("type") != "event_msg":
             continue
         if payload.get("type") == "token_count":
@@ -81,6 +120,21 @@ def read_codex_limits(lines: Iterable[Mapping[str, Any]]) -> list[WindowFact]:
         ):
             found = newest_facts([*found, *fill_reached_window(found, at)])
     return found
+
+
+def codex_headers(headers: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the rate limits in the headers of an answer, in the form of the rollout's record."""
+    given = {str(name).lower(): number_in(text) for name, text in headers.items()}
+    return {
+        "rate_limits": {
+            window: {
+                "used_percent": given.get(f"x-codex-{window}-used-percent"),
+                "window_minutes": given.get(f"x-codex-{window}-window-minutes"),
+                "resets_at": given.get(f"x-codex-{window}-reset-at"),
+            }
+            for window in ("primary", "secondary")
+        }
+    }
 
 
 def list_codex_facts(payload: Mapping[str, Any], at: datetime) -> list[WindowFact]:
@@ -111,6 +165,14 @@ def fill_reached_window(facts: list[WindowFact], at: datetime) -> list[WindowFac
         return []
     reached = min(named, key=lambda fact: (-fact.used, fact.resets_at))
     return [replace(reached, used=1.0, seen_at=at)]
+
+
+def number_in(text: Any) -> float | None:
+    """Return the number that a header has."""
+    try:
+        return float(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
 
 
 def object_in(value: Mapping[str, Any], *names: str) -> Mapping[str, Any]:

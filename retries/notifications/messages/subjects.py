@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -22,6 +23,7 @@ PAGES = {
     "channel": "settings/notifications",
     "escalation": "escalations",
     "instruction": "instructions",
+    "limit": "limits",
     "plan": "plans",
     "task": "tasks",
 }
@@ -107,7 +109,7 @@ def facts_of(event: Row, about: Subjects, *, with_details: bool) -> Facts:
         short_id=short_id(event["subject_id"]),
         severity=about.severity_of(event),
         is_question=escalation is not None and escalation.reason in QUESTIONS,
-        until=f"{escalation.expires_at:%H:%M} UTC" if escalation and escalation.expires_at else "",
+        until=until_of(event, escalation),
         since=f"{event['at']:%Y-%m-%d %H:%M} UTC",
         subject_id=str(event["subject_id"]),
     )
@@ -133,6 +135,13 @@ def title_of(event: Row, about: Subjects) -> str:
     return agent.name if agent else str(event["data"].get("name") or "")
 
 
+def until_of(event: Row, escalation: Escalation | None) -> str:
+    if escalation:
+        return f"{escalation.expires_at:%H:%M} UTC" if escalation.expires_at else ""
+    until = event["data"].get("until") if event["kind"] == Kind.LIMIT_REACHED else None
+    return f"{datetime.fromisoformat(until):%Y-%m-%d %H:%M} UTC" if until else ""
+
+
 def attempts_of(escalation: Escalation | None) -> str:
     if escalation is None or escalation.reason != Reason.MAX_RETRIES_EXCEEDED:
         return ""
@@ -149,7 +158,7 @@ def url_of(noun: str, id: UUID) -> str:
     if noun not in PAGES:
         return f"{settings.LINK_URL}/"
     page = f"{settings.LINK_URL}/{PAGES[noun]}/"
-    return page if noun == "channel" else f"{page}{id}/"
+    return page if noun in ("channel", "limit") else f"{page}{id}/"
 
 
 def short_id(id: UUID) -> str:

@@ -34,7 +34,7 @@ class Facts:
     detail: str = ""
     url: str = ""
     short_id: str = ""
-    until: str = ""  # when a permission request ends
+    until: str = ""  # when a permission request or the limit of an account ends
     severity: str = ""
     is_question: bool = False
     age: str = ""
@@ -84,6 +84,8 @@ HEADS = {
     "agent.silent": "Silent: {agent}",
     "agent.heard": "Back: {agent}",
     "agent.needs_attention": "Waits at its terminal: {agent}",
+    "limit.reached": "At its limit: {title}",
+    "limit.ended": "Has room again: {title}",
     "plan.completed": "Plan done: {title}",
     "plan.aborted": "Plan aborted: {title}",
     "plan.stuck": "Plan stuck: {title}",
@@ -185,6 +187,10 @@ def sentence_of(facts: Facts) -> str:
             said = f"It has not called, and {waiting}." if facts.count else "It has not called."
         case "agent.heard":
             said = "It has called again. Nothing is left to do."
+        case "limit.reached":
+            said = f"Its agents get no tasks until {facts.until}. Nothing counts as a failure."
+        case "limit.ended":
+            said = "Its agents get tasks again. Nothing is left to do."
         case "plan.stuck":
             said = "None of its tasks can start until a person decides."
         case "webhook.disabled":

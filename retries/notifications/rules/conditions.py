@@ -45,6 +45,9 @@ CONDITIONS = MappingProxyType(
         "agent_waits": Condition(
             "an agent waits at its terminal", frozenset({"agent.needs_attention"})
         ),
+        "account_limit": Condition(
+            "an account is at its limit", frozenset({"limit.reached"}), frozenset({"limit.ended"})
+        ),
         "plan": Condition(
             "a plan is done or stuck",
             frozenset({"plan.completed", "plan.stuck", "plan.aborted"}),

@@ -1,23 +1,27 @@
-"""Journal conditions that no move begins: an agent that became silent, a plan that is stuck."""
+"""Journal conditions that no move begins: a silent agent, a stuck plan, an account's limit."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Exists, Model, OuterRef, Q, QuerySet, Subquery
 
-from ledger import agents, journal
+from ledger import accounts, agents, journal
 from ledger.database import sql
 from ledger.journal import Kind, Stamp, clock
-from ledger.models import Agent, Instruction, Plan, Project, Task
+from ledger.models import AccountWindow, Agent, Instruction, Plan, Project, Task
 from ledger.moves import FINAL_STATES, need_is_met
 from ledger.states import BlockedReason, InstructionState, TaskState
+from ledger.values.account_windows import latest_wait
+from ledger.values.timestamps import format_timestamp
 from retries.models import OngoingCondition
 from retries.states import EscalationState
 
+M = TypeVar("M", bound=Model)
+
 CLOCK = clock("conditions")
-SILENT, STUCK = "agent_silent", "plan_stuck"
+SILENT, STUCK, LIMIT = "agent_silent", "plan_stuck", "account_limit"
 MOST = 500  # events of one run; the next run notes the others
 MOST_COUNTED = 10_000  # instructions or tasks that wait for an agent
 LIVE_STATES = sql.quoted(
@@ -77,7 +81,9 @@ group by 1, 2 having bool_and(x.id is not null)"""
 
 def watch_conditions(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
     silent, heard = watch_silence(now, project)
-    return {"silent": silent, "heard": heard, "stuck": watch_plans(now, project)}
+    limited, freed = watch_limits(now, project)
+    stuck = watch_plans(now, project)
+    return {"silent": silent, "heard": heard, "stuck": stuck, "limited": limited, "freed": freed}
 
 
 @transaction.atomic
@@ -96,7 +102,7 @@ def watch_silence(now: datetime, project: Project | None) -> tuple[int, int]:
     return len(begun), len(ended)
 
 
-def in_project(rows: QuerySet[Agent], project: Project | None) -> QuerySet[Agent]:
+def in_project(rows: QuerySet[M], project: Project | None) -> QuerySet[M]:
     return rows.filter(project=project) if project else rows
 
 
@@ -125,6 +131,32 @@ def note_agent(kind: Kind, agent: Agent, now: datetime, data: dict[str, Any]) ->
         project_id=agent.project_id,
         stamp=Stamp(CLOCK, now),
         data=data,
+    )
+
+
+@transaction.atomic
+def watch_limits(now: datetime, project: Project | None) -> tuple[int, int]:
+    # An account is known by its oldest window, which stays: another one may be full at first.
+    full = in_project(AccountWindow.objects.at_limit(now), project)
+    names = {(row.project_id, row.account) for row in full}
+    windows = accounts.list_windows(names)
+    limited = {min(row.pk for row in windows[name]): name for name in names}
+    owners = {id: owner for id, (owner, _) in limited.items()}
+    begun, ended = update_ongoing(LIMIT, owners, now, project)
+    for id in begun:
+        owner, account = limited[id]
+        until = latest_wait((row.fact for row in windows[limited[id]]), now=now)
+        data = {"name": account, "until": until and format_timestamp(until)}
+        note_limit(Kind.LIMIT_REACHED, id, owner, now, data)
+    for row in AccountWindow.objects.filter(pk__in=ended).order_by("pk"):
+        note_limit(Kind.LIMIT_ENDED, row.pk, row.project_id, now, {"name": row.account})
+    return len(begun), len(ended)
+
+
+def note_limit(kind: Kind, id: UUID, project_id: UUID, now: datetime, data: dict[str, Any]) -> None:
+    stamp = Stamp(CLOCK, now)
+    journal.record(
+        kind, subject_type="limit", subject_id=id, project_id=project_id, stamp=stamp, data=data
     )
 
 

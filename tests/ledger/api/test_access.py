@@ -55,7 +55,7 @@ MAY = {
         *("renderings_get_failure_records", "plans_get_failure_records"),
         *("plans_get_retry_state", "plans_get_retry_log", "plans_get_retry_jsonl"),
         *("plans_get_state", "operations_list", "operations_get", "events_list", "stats_get"),
-        *("experiments_list", "experiments_get_needed"),
+        *("experiments_list", "experiments_get_needed", "accounts_list"),
     ),
     "orchestrator operator": (
         *("instructions_create", "instructions_cancel", "standing_instructions_create"),

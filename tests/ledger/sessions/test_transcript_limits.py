@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ledger.sessions.transcripts.limits import read_claude_limits, read_codex_limits
 from ledger.sessions.transcripts.reading import read_transcript
 from ledger.values.account_windows import LimitWindow, WindowFact
 
@@ -143,6 +144,52 @@ def test_the_limits_in_a_line_of_claude_code(line: dict[str, Any], facts: Facts)
     found = read(line)
     assert brief(found) == facts
     assert all(fact.seen_at == AT for fact in found)
+
+
+CLAUDE_HEADERS = {
+    "Anthropic-Ratelimit-Unified-Status": "rejected",
+    "anthropic-ratelimit-unified-reset": "1795903200",
+    "anthropic-ratelimit-unified-representative-claim": "five_hour",
+    "anthropic-ratelimit-unified-5h-utilization": "0.97",
+    "anthropic-ratelimit-unified-7d-utilization": "0.31",
+    "anthropic-ratelimit-unified-7d-status": "allowed",
+    "anthropic-ratelimit-unified-7d-reset": "soon",
+}
+CODEX_HEADERS = {
+    "x-codex-primary-used-percent": "42.5",
+    "x-codex-primary-window-minutes": "300",
+    "X-Codex-Primary-Reset-At": "1795903200",
+    "x-codex-secondary-used-percent": "nan",
+    "x-codex-secondary-window-minutes": "10080",
+}
+STATUS_LINE = {
+    "five_hour": {"used_percentage": 42.5, "resets_at": 1_795_903_200},
+    "seven_day": {"used_percentage": None},
+    "seven_day_opus": {"used_percentage": 99},
+}
+
+
+@pytest.mark.parametrize(
+    ("record", "facts"),
+    [
+        ({"headers": CLAUDE_HEADERS}, [("five_hours", 1.0), ("week", 0.31)]),
+        ({"headers": CODEX_HEADERS}, [("five_hours", 0.425)]),
+        ({"headers": {"retry-after": "3", "x-codex-primary-used-percent": ["7"]}}, []),
+        ({"rate_limits": STATUS_LINE}, [("five_hours", 0.425)]),
+        ({"rate_limits": {"five_hour": 7, "seven_day": {"used_percentage": True}}}, []),
+        (
+            {"type": "rate_limit_event", "rate_limit_info": rate_limit_info("rejected")},
+            [("five_hours", 1.0), ("week", 0.41)],
+        ),
+    ],
+)
+def test_the_limits_in_headers_the_status_line_and_the_stream(
+    record: dict[str, Any], facts: list[tuple[str, float]]
+) -> None:
+    lines = [{"timestamp": AT.isoformat(), **record}]
+    found = [*read_claude_limits(lines), *read_codex_limits(lines)]
+    assert [(fact.window, fact.used) for fact in found] == facts
+    assert all(fact.resets_at for fact in found if fact.window == "five_hours")
 
 
 @pytest.mark.parametrize(

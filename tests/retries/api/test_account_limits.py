@@ -8,11 +8,18 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from ledger import tokens
+from ledger.journal import SYSTEM, Stamp
 from ledger.models import AccountWindow, Agent, Event, Project
 from tests.conftest import Api
-from tests.factories import make_agent
+from tests.factories import make_agent, make_project
 from tests.ledger.api.test_instructions import problem
-from tests.ledger.sessions.test_transcript_limits import api_error, token_count, window
+from tests.ledger.sessions.test_transcript_limits import (
+    api_error,
+    rate_limit_info,
+    token_count,
+    window,
+)
 from tests.retries.api.calls import enqueue
 
 pytestmark = pytest.mark.django_db
@@ -78,6 +85,19 @@ def test_a_client_says_its_limits_with_a_heartbeat(operator: Api, coder: Api) ->
     problem(coder("POST", path, {"limits": [week] * 4}), 422, "validation_error")
 
 
+def test_a_heartbeat_passes_on_the_records_of_the_agents_program(operator: Api, coder: Api) -> None:
+    enqueue(operator)
+    attempt = coder("POST", "/claims").body["data"][0]["attempt"]["id"]
+    path, at = f"/attempts/{attempt}/heartbeat", int((timezone.now() + HOUR).timestamp())
+    headers = {"x-codex-primary-used-percent": "40", "x-codex-primary-window-minutes": "300"}
+    event = {"type": "rate_limit_event", "rate_limit_info": rate_limit_info("x", resetsAt=at)}
+    for records, source in (([{"headers": headers}, {"headers": 7}], "codex"), ([event], "claude")):
+        assert coder("POST", path, {"limit_records": records}).status_code == 200
+        assert AccountWindow.objects.get(window="five_hours").source == source
+    assert AccountWindow.objects.get(window="five_hours").used == 0.93
+    problem(coder("POST", path, {"limit_records": [{}] * 9}), 422, "validation_error")
+
+
 def test_an_account_is_set_by_operators_and_recorded(
     operator: Api, coder: Api, agent: Agent
 ) -> None:
@@ -99,6 +119,78 @@ def test_the_agents_of_a_project_are_read_with_few_statements(
         assert len(operator("GET", "/agents").body["data"]) == 21
 
 
+def test_the_accounts_of_a_project_are_listed_with_their_limits(
+    operator: Api, coder: Api, second: Agent, api: Any
+) -> None:
+    other = api("operator", project=make_project("other"))
+    make_agent("third")
+    operator("PATCH", "/agents/second", {"account": "coder"})
+    at = int((timezone.now() + HOUR).timestamp())
+    now = timezone.now().isoformat()
+    import_lines(coder, token_count(primary=window(100, at=at)) | {"timestamp": now})
+    AccountWindow.objects.create(
+        project=second.project, account="left", window="week", used=0.9, facts=20, source="codex",
+        resets_at=timezone.now() + 96 * HOUR, seen_at=timezone.now() - HOUR / 2,
+    )  # fmt: skip
+    first = operator("GET", "/accounts?limit=2").body
+    rest = operator("GET", f"/accounts?limit=2&cursor={first['next_cursor']}").body
+    rows = {row["name"]: row for row in first["data"] + rest["data"]}
+    assert [*rows] == ["left", "third", "coder"] and not rest["has_more"]
+    assert [rows[name]["agents"] for name in rows] == [0, 1, 2]
+    assert rows["coder"]["waits_until"] == operator("GET", "/agents/coder").body["waits_until"]
+    assert rows["third"] == {"name": "third", "agents": 1, "waits_until": None, "limits": []}
+    assert rows["left"]["limits"][0]["full_at"] and not rows["coder"]["limits"][0]["full_at"]
+    assert other("GET", "/accounts").body["data"] == []
+    problem(operator("GET", "/accounts?cursor=x"), 400, "bad_cursor")
+    problem(coder("GET", "/accounts"), 403, "scope_missing")
+
+
+def test_a_token_names_the_account_of_its_facts_and_of_its_agent(
+    operator: Api, api: Any, second: Agent
+) -> None:
+    """An agent that has an account keeps it; facts go to the account that the token names."""
+    manager = Api(issue_manager(second.project))
+    body = {"kind": "agent", "agent": "second", "account": " team-a "}
+    made = manager("POST", "/tokens", body).body
+    assert (made["account"], billed("second")) == ("team-a", "team-a")
+    other = manager("POST", "/tokens", body | {"account": "team-b"}).body
+    assert billed("second") == "team-a"
+    at = int((timezone.now() + HOUR).timestamp())
+    line = token_count(primary=window(42.5, at=at))
+    import_lines(Api(made["secret"]), line)
+    import_lines(Api(other["secret"]), line)
+    share(Api(other["secret"]), operator, 0.7)
+    rotated = manager("POST", f"/tokens/{made['id']}/rotate", {}).body
+    assert rotated["account"] == "team-a"
+    share(Api(rotated["secret"]), operator, 1.0)
+    rows = AccountWindow.objects.order_by("account").values_list("account", "used")
+    assert list(rows) == [("team-a", 1.0), ("team-b", 0.7)]
+    assert Agent.objects.get(name="second").waits_until > timezone.now()
+    # An agent whose account was taken away gets that of its next facts.
+    operator("PATCH", "/agents/second", {"account": ""})
+    import_lines(Api(other["secret"]), token_count(primary=window(71, at=at)))
+    assert billed("second") == "team-b"
+    for wrong in ({"account": "a\nb"}, {"kind": "operator", "agent": "", "account": "x"}):
+        problem(manager("POST", "/tokens", body | wrong), 422, "validation_error")
+
+
+def issue_manager(project: Project) -> str:
+    return tokens.issue("operator", project=project, manages_tokens=True, stamp=Stamp(SYSTEM))[1]
+
+
+def billed(name: str) -> str:
+    return Agent.objects.get(name=name).account
+
+
+def share(agent: Api, operator: Api, used: float) -> None:
+    """Tell a share with a heartbeat."""
+    enqueue(operator, agent="second")
+    attempt = agent("POST", "/claims").body["data"][0]["attempt"]["id"]
+    at = (timezone.now() + HOUR).isoformat()
+    limit = {"window": "five_hours", "used": used, "resets_at": at}
+    assert agent("POST", f"/attempts/{attempt}/heartbeat", {"limits": [limit]}).status_code == 200
+
+
 def test_people_see_the_limits_and_set_the_account(
     operator: Api, coder: Api, agent: Agent, second: Agent, admin_client: Client
 ) -> None:
@@ -115,7 +207,7 @@ def test_people_see_the_limits_and_set_the_account(
     page = " ".join(admin_client.get(f"/agents/{second.pk}/").content.decode().split())
     assert "<bdi>coder</bdi>, 2 agents" in page
     assert 'aria-label="100% used"' in page and 'aria-label="81% used"' in page
-    assert "from Codex’s rollout" in page and "At a limit until" in page and "Resume" in page
+    assert "from Codex" in page and "At a limit until" in page and "Resume" in page
     for query in ("", "?q=state:limited"):
         listed = admin_client.get(f"/agents/{query}").content.decode()
         assert listed.count("at limit until") == 2

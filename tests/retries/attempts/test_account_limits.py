@@ -12,7 +12,7 @@ from ledger import accounts, agents
 from ledger.accounts import note_windows
 from ledger.errors import Invalid
 from ledger.journal import SYSTEM, Stamp
-from ledger.models import AccountWindow, Agent, Breaker, Event, Failure, Task
+from ledger.models import AccountWindow, Agent, Attempt, Breaker, Event, Failure, Task
 from ledger.values.account_windows import LimitSource, LimitWindow, WindowFact
 from retries.claiming.agent_waits import find_window
 from retries.decisions import Evidence
@@ -78,8 +78,23 @@ def test_all_agents_of_an_account_at_its_limit_wait_for_the_reset(team: list[Age
     assert not Failure.objects.exists() and not Escalation.objects.exists()
     assert not Breaker.objects.exclude(failures=0).exists()
     data = {"account": "coder", "waits_until": "2026-11-21T14:00:00.000Z"}
-    told = Event.objects.filter(kind="agent.limited", data__has_key="waits_until")
+    told = Event.objects.filter(kind="agent.wait_set")
     assert list(told.values_list("data", flat=True)) == [data, data]
+
+
+def test_facts_are_counted_until_the_window_resets(agent: Agent) -> None:
+    def facts() -> int:
+        return AccountWindow.objects.get().facts
+
+    for number in range(3):
+        note(agent, 0.5, seen_at=NOW + number * SECOND)
+    note(agent, 0.9, seen_at=NOW, now=NOW + 3 * SECOND)  # an older one
+    assert facts() == 3
+    note(agent, 0.6, resets_at=RESET + SECOND, seen_at=NOW + 4 * SECOND)
+    note(agent, 0.6, resets_at=None, seen_at=NOW + 5 * SECOND)
+    assert facts() == 5
+    note(agent, 0.1, resets_at=RESET + 5 * HOUR, seen_at=RESET + SECOND)
+    assert facts() == 1
 
 
 def test_an_account_of_the_same_name_in_another_project_is_another_one(agent: Agent) -> None:
@@ -111,7 +126,7 @@ def test_a_full_window_keeps_its_reset_if_a_newer_fact_names_none(
     row = AccountWindow.objects.get()
     assert (row.resets_at, row.seen_at) == (RESET, NOW + SECOND)
     assert waits(team) == [RESET, RESET]
-    assert told() == {"agent.limited": 2}
+    assert told() == {"agent.wait_set": 2}
 
 
 def test_a_message_replaces_no_record_of_a_full_window(team: list[Agent]) -> None:
@@ -135,7 +150,7 @@ def test_a_shorter_wait_of_the_account_is_one_of_its_retries(team: list[Agent]) 
     assert waits(team) == [NOW + HOUR] * 2
     assert Task.objects.get(pk=waiting).due_at == NOW + HOUR
     assert Task.objects.get(pk=other).due_at == due
-    assert told() == {"agent.limited": 3}
+    assert told() == {"agent.wait_set": 3}
 
 
 def test_the_report_of_a_shorter_wait_shortens_the_reporting_agents_too(team: list[Agent]) -> None:
@@ -155,8 +170,16 @@ def test_a_wait_of_the_account_is_none_of_the_agents_own_in_a_row(team: list[Age
     assert (found.wait_step_s, found.waits_in_row, found.waits_since) == (120, 2, NOW)
     note(team[1], 1.0, resets_at=NOW + 3 * HOUR, seen_at=NOW + HOUR + SECOND)
     assert Agent.objects.get(pk=agent.pk).waits_in_row == 2
+    # Without a success they go on, and the account's wait takes no time of theirs.
     now = NOW + 4 * HOUR
     note(team[1], 1.0, resets_at=now + HOUR, seen_at=now)
+    found = Agent.objects.get(pk=agent.pk)
+    assert (found.wait_step_s, found.waits_in_row) == (120, 2)
+    assert found.waits_since == NOW + HOUR
+    now = NOW + 6 * HOUR
+    done = attempt_of(claim(agent, now=now))
+    Attempt.objects.filter(pk=done).update(outcome="success", ended_at=now)
+    note(team[1], 1.0, resets_at=now + 2 * HOUR, seen_at=now + HOUR)
     found = Agent.objects.get(pk=agent.pk)
     assert (found.wait_step_s, found.waits_in_row, found.waits_since) == (0, 0, None)
 

@@ -9,11 +9,13 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from ledger import journal
+from ledger import accounts, journal
 from ledger.agents import pause
 from ledger.errors import Invalid, RateLimited
 from ledger.journal import SYSTEM, Kind, Stamp
 from ledger.models import Agent, Event, Task
+from ledger.values.account_windows import LimitWindow
+from ledger.values.timestamps import format_timestamp
 from retries.escalations import answering, assignment, lifecycle, snoozing
 from retries.escalations.choices import Choice
 from retries.models import (
@@ -33,6 +35,7 @@ from retries.notifications.rules.editing import NotificationRuleSpec
 from retries.plans import completing
 from retries.states import Answer
 from retries.tasks import actions as task_actions
+from tests.dashboard.limits.shares import HOUR, note_share
 from tests.dashboard.worked import make_plan
 from tests.elsewhere import blocked
 from tests.factories import make_agent, make_project, send
@@ -235,6 +238,45 @@ def test_only_changes_are_told(receiver: Receiver) -> None:
     run_clock()
     assert [title for _, title in told(receiver)] == ["[default] Back: coder"]
     assert Event.objects.filter(kind="agent.silent").count() == 1
+
+
+def test_an_account_at_its_limit_is_told_once_and_that_it_has_room_again(
+    receiver: Receiver,
+) -> None:
+    """However many agents and windows it has; a rule has to ask for it."""
+    project, agent, now = make_project(), make_agent(), timezone.now()
+    second = make_agent("second")
+    accounts.set_account([second], account="coder", stamp=Stamp(SYSTEM, now))
+    make_person_channel(ntfy(receiver), project=project)
+    reset = note_share(agent, 1.0, facts=1, now=now)
+    for _ in range(2):
+        watches.watch_conditions(now=now)
+        run_clock()
+    assert told(receiver) == []
+    set_rule(conditions=["account_limit"])
+    later = note_share(second, 1.0, window=LimitWindow.WEEK, resets_in=3 * HOUR, facts=1, now=now)
+    watches.watch_conditions(now=reset)
+    assert Event.objects.filter(kind__startswith="limit.").count() == 1
+    watches.watch_conditions(now=later)
+    run_clock()
+    assert told(receiver) == []  # it was not told that the limit was reached
+    again = note_share(agent, 1.0, facts=1, now=later)
+    for at in (later, later, again):
+        watches.watch_conditions(now=at)
+        run_clock()
+    assert [title for _, title in told(receiver)] == [
+        "[default] At its limit: coder",
+        "[default] Has room again: coder",
+    ]
+    first, last = Event.objects.filter(kind__startswith="limit.").order_by("id")[2:]
+    assert first.data == {"name": "coder", "until": format_timestamp(again)}
+    assert (last.kind, last.data, last.subject_id) == (
+        "limit.ended",
+        {"name": "coder"},
+        first.subject_id,
+    )
+    texts = [each.body["text"] for each in Delivery.objects.order_by("id")]
+    assert f"until {again:%Y-%m-%d %H:%M} UTC" in texts[0] and "/limits/" in texts[0]
 
 
 def test_a_plan_that_is_stuck_or_done_is_told(receiver: Receiver) -> None:

@@ -6,7 +6,7 @@ from django.db.migrations import Migration as BaseMigration
 
 
 class Migration(BaseMigration):
-    dependencies = [("ledger", "0051_not_before_indexes")]
+    dependencies = [("ledger", "0052_account_facts")]
 
     operations = [
         AddField(
