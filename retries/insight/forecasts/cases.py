@@ -124,8 +124,8 @@ class History:
     def __init__(self, cases: Iterable[Case], answers: Iterable[AnswerCase] = ()) -> None:
         """Group the cases, which come newest first."""
         self.answers = list(answers)[:MOST_CASES]
-        self.knows_answers = len(self.answers) >= LEAST_CASES
-        self.answers += GUESSED_ANSWERS[: max(0, LEAST_CASES - len(self.answers))]
+        self.answer_count = len(self.answers)
+        self.answers += GUESSED_ANSWERS[: max(0, LEAST_CASES - self.answer_count)]
         self.groups: dict[tuple[Hashable, bool | None], Group] = defaultdict(Group)
         cases = list(cases)
         for case in cases:

@@ -38,8 +38,8 @@ class OpenTask:
 
     `needs` are the positions of the open tasks that it waits for. `attempts_left` counts a
     running attempt, too. `running_s` and `asked_s` are the ages of its running attempt and of its
-    open question, None without one. `is_own` is false for a task of another plan that
-    the agent takes, too.
+    open question, None without one. `is_own` is false for a task of another plan that the agent
+    takes, too; a checkpoint is a question to a person, which no agent takes.
     """
 
     agent: int
@@ -51,6 +51,7 @@ class OpenTask:
     running_s: float | None = None
     asked_s: float | None = None
     is_own: bool = True
+    is_checkpoint: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +92,9 @@ def forecast(
     """Return the outlook of a plan whose tasks stand in the order in which agents take them."""
     if history.size < LEAST_CASES:
         return Outlook(None, None, history.size)
-    if not history.knows_answers and any(t.is_own and t.asked_s is not None for t in tasks):
-        return Outlook(None, None, len(history.answers), is_missing_answers=True)
+    asks = any(task.is_own and task.asked_s is not None for task in tasks)
+    if asks and history.answer_count < LEAST_CASES:
+        return Outlook(None, None, history.answer_count, is_missing_answers=True)
     simulation = Simulation(tasks, agents, history, plan=plan, random=Random(seed))  # noqa: S311 - no secret
     runs = max(LEAST_RUNS, min(MOST_RUNS, MOST_WORK // len(tasks)))
     # The factor that a plan's durations have in common is spread evenly over the runs, so that
@@ -241,7 +243,8 @@ class Simulation:
                     break
             else:
                 length = since * (1 - random()) ** -0.5
-            granted[place] = answer.attempts if asked[place] < MOST_ANSWERS else 0
+            goes_on = tasks[place].is_checkpoint or asked[place] >= MOST_ANSWERS
+            granted[place] = 0 if goes_on else answer.attempts
             heappush(events, (now + length - since, ANSWERED, place))
 
         for place, task in enumerate(tasks):
@@ -257,7 +260,10 @@ class Simulation:
             is_over = False
             agent = place if move == WAKES else agent_of[place]
             if move == READY:
-                heappush(ready[agent], place)
+                if tasks[place].is_checkpoint:
+                    ask(place, now)
+                else:
+                    heappush(ready[agent], place)
             elif move == ANSWERED:
                 left[place], is_retry[place] = granted[place], True
                 if left[place]:
