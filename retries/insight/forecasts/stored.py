@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from ledger.database import sql
@@ -14,6 +14,8 @@ from ledger.moves import FINAL_STATES
 from retries.insight.forecasts.cases import LEAST_CASES
 from retries.insight.forecasts.reading import Surroundings, read_surroundings
 from retries.insight.forecasts.simulation import Outlook, Range, forecast
+
+T = TypeVar("T")
 
 # of one run of the clock
 MOST_PLANS, MOST_PROCESSOR_S = 200, 5.0
@@ -29,7 +31,11 @@ class Reason(StrEnum):
     FEW_CASES = "few_cases"
     FEW_ANSWERS = "few_answers"
     AGENT_PAUSED = "agent_paused"
+    # a task waits for one that no agent will do: not imported yet, failed, or of a paused plan
     STUCK = "stuck"
+    # the clock has not come to it yet
+    NOT_MADE = "not_made"
+    NOT_UNDER_WAY = "not_under_way"
 
 
 # The plans whose forecasts are the oldest, with their tasks and what they have spent.
@@ -39,7 +45,10 @@ DUE = f"""with due as materialized (
     where p.completed_at is null and p.aborted_at is null and p.paused_at is null
         and (%(of)s::uuid is null or p.project_id = %(of)s)
         and (f.made_at is null or f.made_at < %(before)s or exists (
-            select from ledger_task t where t.plan_id = p.id and t.updated_at > f.made_at))
+            select from ledger_task t where t.plan_id = p.id and t.updated_at > f.made_at)
+            or (f.reason = '{Reason.AGENT_PAUSED}') <> exists (
+                select from ledger_task t join ledger_agent a on a.id = t.agent_id
+                where t.plan_id = p.id and t.state not in ({FINAL_STATES}) and a.paused))
     order by f.made_at nulls first, p.id limit {MOST_PLANS}
 )
 select d.*, n.total, n.over, u.usd, u.tokens from due d cross join lateral (
@@ -172,35 +181,60 @@ def look_ahead(plan: UUID, run: int, found: Surroundings) -> tuple[Reason | None
 
 
 @dataclass(frozen=True, slots=True)
-class StoredForecast:
-    """A plan's newest forecast; of the project's plans with one, `inside` of `plans` kept to it.
+class StoredRange(Generic[T]):
+    low: T
+    median: T
+    high: T
 
-    `reason` says why there is no interval.
-    """
 
-    made_at: datetime
-    reason: str
-    cases: int
-    low_at: datetime | None
-    median_at: datetime | None
-    high_at: datetime | None
-    spent: float
-    low_cost: float | None
-    median_cost: float | None
-    high_cost: float | None
-    cost_unit: str
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Of the project's plans whose forecasts were kept, those that ended inside their intervals."""
+
     plans: int
     inside: int
 
     @property
     def share(self) -> float | None:
-        """Return the share of plans that ended inside their intervals; None with few of them."""
         return self.inside / self.plans if self.plans >= LEAST_PLANS else None
 
 
-def read_forecast(plan: Plan, *, now: datetime) -> StoredForecast | None:
-    """Return the forecast of a plan that is under way; None if it has none."""
+@dataclass(frozen=True, slots=True)
+class StoredForecast:
+    """A plan's newest forecast; `reason` says why there is no interval.
+
+    `cost` is that of the whole run in `cost_unit`, usd or tokens, and `spent` the part so far.
+    """
+
+    reason: str | None
+    made_at: datetime | None = None
+    cases: int = 0
+    ends_at: StoredRange[datetime] | None = None
+    cost: StoredRange[float] | None = None
+    cost_unit: str = "usd"
+    spent: float = 0.0
+    calibration: Calibration = Calibration(0, 0)
+
+
+def read_forecast(plan: Plan, *, now: datetime) -> StoredForecast:
     if plan.state != PlanState.ACTIVE:
-        return None
+        return StoredForecast(Reason.NOT_UNDER_WAY)
     [row] = sql.run(READ, plan=plan.pk, run=plan.run, project=plan.project_id, now=now)
-    return StoredForecast(**row) if row["made_at"] else None
+    calibration = Calibration(row["plans"], row["inside"])
+    if row["made_at"] is None:
+        return StoredForecast(Reason.NOT_MADE, calibration=calibration)
+    return StoredForecast(
+        row["reason"] or None,
+        row["made_at"],
+        row["cases"],
+        read_stored_range(row, "at"),
+        read_stored_range(row, "cost"),
+        row["cost_unit"],
+        row["spent"],
+        calibration,
+    )
+
+
+def read_stored_range(row: Row, kind: str) -> StoredRange[Any] | None:
+    low, median, high = (row[f"{name}_{kind}"] for name in ("low", "median", "high"))
+    return None if low is None else StoredRange(low, median, high)

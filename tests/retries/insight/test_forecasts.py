@@ -148,14 +148,14 @@ def under_way(agent: Agent, tasks: int = 4, *, now: Any = NOW, ref: str = "03-01
 def test_a_plan_under_way_is_forecast_from_like_tasks(agent: Agent, history: Plan) -> None:
     now = NOW + 60 * MINUTE
     plan = under_way(agent, now=now)
-    assert read_forecast(plan, now=now) is None
+    assert read_forecast(plan, now=now).reason == "not_made"
     assert make_forecasts(now=now) == {"made": 1, "left": 0, "ended": 0}
     found = read_forecast(plan, now=now)
-    assert found and found.low_at and found.median_at and found.high_at
-    assert found.low_at < found.median_at < found.high_at
-    assert (found.median_at - now).total_seconds() == pytest.approx(180, rel=0.1)
-    assert (found.reason, found.cases, found.spent, found.cost_unit) == ("", 24, 0, "usd")
-    assert found.median_cost == pytest.approx(4, rel=0.1)
+    assert found.ends_at and found.cost
+    assert found.ends_at.low < found.ends_at.median < found.ends_at.high
+    assert (found.ends_at.median - now).total_seconds() == pytest.approx(180, rel=0.1)
+    assert (found.reason, found.cases, found.spent, found.cost_unit) == (None, 24, 0, "usd")
+    assert found.cost.median == pytest.approx(4, rel=0.1)
     # nothing has changed, and nothing is computed until its time is over
     assert make_forecasts(now=now + MINUTE)["made"] == 0
     assert make_forecasts(now=now + stored.REST + MINUTE)["made"] == 1
@@ -164,11 +164,11 @@ def test_a_plan_under_way_is_forecast_from_like_tasks(agent: Agent, history: Pla
     later = attempt(agent, first.pk, now=now + 20 * MINUTE, usage={"cost_usd": 3.0})
     assert make_forecasts(now=later)["made"] == 1
     found = read_forecast(plan, now=later)
-    assert found and found.median_at and found.spent == 3.0
-    assert (found.median_at - later).total_seconds() < 160
-    assert found.median_cost == pytest.approx(6, rel=0.1)
+    assert found.ends_at and found.cost and found.spent == 3.0
+    assert (found.ends_at.median - later).total_seconds() < 160
+    assert found.cost.median == pytest.approx(6, rel=0.1)
     kept = PlanForecast.objects.get(is_kept=True)
-    assert (kept.plan_id, kept.made_at, kept.high_at) == (plan.pk, later, found.high_at)
+    assert (kept.plan_id, kept.made_at, kept.high_at) == (plan.pk, later, found.ends_at.high)
 
 
 @pytest.mark.django_db
@@ -176,14 +176,13 @@ def test_what_keeps_a_plan_from_a_forecast_is_named(agent: Agent, history: Plan)
     now = NOW + 60 * MINUTE
     plan = under_way(agent, now=now)
 
-    def reason() -> tuple[str, bool]:
+    def reason() -> tuple[str | None, bool]:
         Task.objects.filter(plan=plan).update(updated_at=now)
         make_forecasts(now=now)
         found = read_forecast(plan, now=now)
-        assert found is not None
-        return found.reason, found.median_at is not None
+        return found.reason, found.ends_at is not None
 
-    assert reason() == ("", True)
+    assert reason() == (None, True)
     Agent.objects.update(paused=True)
     assert reason() == ("agent_paused", False)
     Agent.objects.update(paused=False)
@@ -201,6 +200,7 @@ def test_what_keeps_a_plan_from_a_forecast_is_named(agent: Agent, history: Plan)
     Plan.objects.filter(pk=plan.pk).update(paused_at=now)
     make_forecasts(now=now)
     assert not PlanForecast.objects.filter(plan=plan).exists()
+    assert read_forecast(Plan.objects.get(pk=plan.pk), now=now).reason == "not_under_way"
 
 
 @pytest.mark.django_db
@@ -210,7 +210,7 @@ def test_19_attempts_are_too_few(agent: Agent, history: Plan) -> None:
     plan = under_way(agent, now=now)
     make_forecasts(now=now)
     found = read_forecast(plan, now=now)
-    assert found and (found.reason, found.cases, found.low_at) == ("few_cases", 19, None)
+    assert (found.reason, found.cases, found.ends_at) == ("few_cases", 19, None)
 
 
 @pytest.mark.django_db
@@ -268,11 +268,11 @@ def test_the_share_of_ends_inside_their_intervals_is_counted_from_20_plans_on(
     for n in range(LEAST_PLANS - 2):
         keep(n, NOW + 2 * MINUTE)
     keep(50, NOW + 4 * MINUTE)
-    found = read_forecast(plan, now=now)
-    assert found and (found.plans, found.inside, found.share) == (19, 18, None)
+    found = read_forecast(plan, now=now).calibration
+    assert (found.plans, found.inside, found.share) == (19, 18, None)
     keep(51, None)  # it goes on, and its interval is over
-    found = read_forecast(plan, now=now)
-    assert found and (found.plans, found.inside, found.share) == (20, 18, 0.9)
+    found = read_forecast(plan, now=now).calibration
+    assert (found.plans, found.inside, found.share) == (20, 18, 0.9)
 
 
 @pytest.mark.django_db
