@@ -12,7 +12,6 @@ from ledger.api.auth import PrincipalAuth, PrincipalRequest, stamp_of
 from ledger.api.cursors import read_page
 from ledger.api.parameters import filter_by_id, find_plan, parse_if_match, parse_states
 from ledger.api.responses import json_response, page_body, respond_once
-from ledger.database import server_time
 from ledger.errors import InvalidTransition
 from ledger.models import Plan, PlanState, Project
 from ledger.planfile.model import MOST_BYTES, shorten_title
@@ -209,7 +208,7 @@ def plans_get_forecast(request: PrincipalRequest, id: str) -> HttpResponse:
     and what its agents and people are known to wait for. `reason` says why it has no interval.
     """
     plan = find_plan(request.auth, id)
-    found = read_forecast(plan, now=server_time.now())
+    found = read_forecast(plan)
     return json_response(schemas.PlanForecastOut.write(found, plan=str(plan.pk)))
 
 

@@ -1,6 +1,7 @@
 """Make, keep, score, and read the forecasts of plans that are under way."""
 
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -15,7 +16,7 @@ from retries.insight.forecasts.cases import LEAST_CASES
 from retries.insight.forecasts.reading import Surroundings, read_surroundings
 from retries.insight.forecasts.simulation import Outlook, Range, forecast
 
-T = TypeVar("T")
+T, U = TypeVar("T"), TypeVar("U")
 
 # of one run of the clock
 MOST_PLANS, MOST_PROCESSOR_S = 200, 5.0
@@ -103,17 +104,20 @@ SETTLE = """with ended as (
 )
 select plan_id from ended"""
 
-# A plan that goes on after its interval is outside it already.
-READ = """select f.made_at, f.reason, f.cases, f.low_at, f.median_at, f.high_at, f.spent,
-    f.low_cost, f.median_cost, f.high_cost, f.cost_unit, c.plans, c.inside
-from (
-    select count(*) as plans,
-        count(*) filter (where k.ended_at between k.low_at and k.high_at) as inside
-    from retries_planforecast k
-    where k.project_id = %(project)s and k.is_kept
-        and (k.ended_at is not null or k.high_at < %(now)s)
-) c left join retries_planforecast f
-    on f.plan_id = %(plan)s and f.run = %(run)s and not f.is_kept"""
+# One value beside the columns of `ledger_plan`, so that a plan's page needs no statement for it. A
+# plan that goes on after its interval is outside it already.
+OF_PLAN = """(select to_jsonb(x) from (
+    select f.made_at, f.reason, f.cases, f.low_at, f.median_at, f.high_at, f.spent,
+        f.low_cost, f.median_cost, f.high_cost, f.cost_unit, c.plans, c.inside
+    from (
+        select count(*) as plans,
+            count(*) filter (where k.ended_at between k.low_at and k.high_at) as inside
+        from retries_planforecast k
+        where k.project_id = ledger_plan.project_id and k.is_kept
+            and (k.ended_at is not null or k.high_at < now())
+    ) c left join retries_planforecast f
+        on f.plan_id = ledger_plan.id and f.run = ledger_plan.run and not f.is_kept
+) x)"""
 
 
 def make_forecasts(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
@@ -186,6 +190,9 @@ class StoredRange(Generic[T]):
     median: T
     high: T
 
+    def convert(self, to: Callable[[T], U]) -> "StoredRange[U]":
+        return StoredRange(to(self.low), to(self.median), to(self.high))
+
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
@@ -216,25 +223,31 @@ class StoredForecast:
     calibration: Calibration = Calibration(0, 0)
 
 
-def read_forecast(plan: Plan, *, now: datetime) -> StoredForecast:
+def read_forecast(plan: Plan) -> StoredForecast:
+    [row] = sql.run(f"select {OF_PLAN} as found from ledger_plan where id = %(plan)s", plan=plan.pk)
+    return describe(plan, row["found"])
+
+
+def describe(plan: Plan, found: Mapping[str, Any]) -> StoredForecast:
+    """Return the forecast of a plan from the value of OF_PLAN."""
     if plan.state != PlanState.ACTIVE:
         return StoredForecast(Reason.NOT_UNDER_WAY)
-    [row] = sql.run(READ, plan=plan.pk, run=plan.run, project=plan.project_id, now=now)
-    calibration = Calibration(row["plans"], row["inside"])
-    if row["made_at"] is None:
+    calibration = Calibration(found["plans"], found["inside"])
+    if found["made_at"] is None:
         return StoredForecast(Reason.NOT_MADE, calibration=calibration)
+    ends_at, cost = read_range(found, "at"), read_range(found, "cost")
     return StoredForecast(
-        row["reason"] or None,
-        row["made_at"],
-        row["cases"],
-        read_stored_range(row, "at"),
-        read_stored_range(row, "cost"),
-        row["cost_unit"],
-        row["spent"],
+        found["reason"] or None,
+        datetime.fromisoformat(found["made_at"]),
+        found["cases"],
+        ends_at.convert(datetime.fromisoformat) if ends_at else None,
+        cost,
+        found["cost_unit"],
+        found["spent"],
         calibration,
     )
 
 
-def read_stored_range(row: Row, kind: str) -> StoredRange[Any] | None:
-    low, median, high = (row[f"{name}_{kind}"] for name in ("low", "median", "high"))
+def read_range(found: Mapping[str, Any], kind: str) -> StoredRange[Any] | None:
+    low, median, high = (found[f"{name}_{kind}"] for name in ("low", "median", "high"))
     return None if low is None else StoredRange(low, median, high)

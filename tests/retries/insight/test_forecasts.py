@@ -148,9 +148,9 @@ def under_way(agent: Agent, tasks: int = 4, *, now: Any = NOW, ref: str = "03-01
 def test_a_plan_under_way_is_forecast_from_like_tasks(agent: Agent, history: Plan) -> None:
     now = NOW + 60 * MINUTE
     plan = under_way(agent, now=now)
-    assert read_forecast(plan, now=now).reason == "not_made"
+    assert read_forecast(plan).reason == "not_made"
     assert make_forecasts(now=now) == {"made": 1, "left": 0, "ended": 0}
-    found = read_forecast(plan, now=now)
+    found = read_forecast(plan)
     assert found.ends_at and found.cost
     assert found.ends_at.low < found.ends_at.median < found.ends_at.high
     assert (found.ends_at.median - now).total_seconds() == pytest.approx(180, rel=0.1)
@@ -163,7 +163,7 @@ def test_a_plan_under_way_is_forecast_from_like_tasks(agent: Agent, history: Pla
     first = Task.objects.get(plan=plan, ref="03-01:task-0")
     later = attempt(agent, first.pk, now=now + 20 * MINUTE, usage={"cost_usd": 3.0})
     assert make_forecasts(now=later)["made"] == 1
-    found = read_forecast(plan, now=later)
+    found = read_forecast(plan)
     assert found.ends_at and found.cost and found.spent == 3.0
     assert (found.ends_at.median - later).total_seconds() < 160
     assert found.cost.median == pytest.approx(6, rel=0.1)
@@ -179,7 +179,7 @@ def test_what_keeps_a_plan_from_a_forecast_is_named(agent: Agent, history: Plan)
     def reason() -> tuple[str | None, bool]:
         Task.objects.filter(plan=plan).update(updated_at=now)
         make_forecasts(now=now)
-        found = read_forecast(plan, now=now)
+        found = read_forecast(plan)
         return found.reason, found.ends_at is not None
 
     assert reason() == (None, True)
@@ -200,7 +200,7 @@ def test_what_keeps_a_plan_from_a_forecast_is_named(agent: Agent, history: Plan)
     Plan.objects.filter(pk=plan.pk).update(paused_at=now)
     make_forecasts(now=now)
     assert not PlanForecast.objects.filter(plan=plan).exists()
-    assert read_forecast(Plan.objects.get(pk=plan.pk), now=now).reason == "not_under_way"
+    assert read_forecast(Plan.objects.get(pk=plan.pk)).reason == "not_under_way"
 
 
 @pytest.mark.django_db
@@ -209,7 +209,7 @@ def test_19_attempts_are_too_few(agent: Agent, history: Plan) -> None:
     now = NOW + 60 * MINUTE
     plan = under_way(agent, now=now)
     make_forecasts(now=now)
-    found = read_forecast(plan, now=now)
+    found = read_forecast(plan)
     assert (found.reason, found.cases, found.ends_at) == ("few_cases", 19, None)
 
 
@@ -268,10 +268,10 @@ def test_the_share_of_ends_inside_their_intervals_is_counted_from_20_plans_on(
     for n in range(LEAST_PLANS - 2):
         keep(n, NOW + 2 * MINUTE)
     keep(50, NOW + 4 * MINUTE)
-    found = read_forecast(plan, now=now).calibration
+    found = read_forecast(plan).calibration
     assert (found.plans, found.inside, found.share) == (19, 18, None)
     keep(51, None)  # it goes on, and its interval is over
-    found = read_forecast(plan, now=now).calibration
+    found = read_forecast(plan).calibration
     assert (found.plans, found.inside, found.share) == (20, 18, 0.9)
 
 
