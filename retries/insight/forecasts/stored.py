@@ -16,7 +16,8 @@ from retries.insight.forecasts.cases import LEAST_CASES
 from retries.insight.forecasts.reading import Surroundings, read_surroundings
 from retries.insight.forecasts.simulation import Outlook, Range, forecast
 
-T, U = TypeVar("T"), TypeVar("U")
+T = TypeVar("T")
+U = TypeVar("U")
 
 # of one run of the clock
 MOST_PLANS, MOST_PROCESSOR_S = 200, 5.0
