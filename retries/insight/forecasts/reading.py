@@ -20,6 +20,8 @@ DAYS = 30
 # an agent can run as many tasks at once as it did in this time, at most its concurrency
 PEAK = timedelta(days=14)
 MOST_ATTEMPTS, MOST_TASKS = 10_000, 2_000
+# tasks of other plans that stand behind the plan's last one in the queues
+MOST_BEHIND = 100
 ENDS = {
     "done": End.DONE,
     "failed": End.FAILED,
@@ -63,7 +65,7 @@ where e.project_id = %(project)s and e.state = '{EscalationState.RESOLVED}'
     and e.action <> '{Answer.ABORT}'
 order by e.id desc limit {MOST_CASES}"""
 
-AGENTS = """select id, name, concurrency, paused, waits_until from ledger_agent
+AGENTS = """select id, name, account, concurrency, paused, waits_until from ledger_agent
 where project_id = %(project)s"""
 
 # In the order in which the agents take them.
@@ -126,12 +128,23 @@ class Surroundings:
         )
 
     def build_tasks(self, plan: UUID) -> list[OpenTask]:
-        """Return all open tasks of the project, those of the plan as its own."""
+        """Return the plan's open tasks, and those of others that its agents may take before."""
         numbers = {agent: number for number, agent in enumerate(self.agents)}
-        places = {row["id"]: place for place, row in enumerate(self.tasks)}
+        own = self.of_plan(plan)
+        agents = {row["agent_id"] for row in own}
+        rows, behind = [], 0
+        left = len(own)
+        for row in self.tasks:
+            is_own = row["plan_id"] == plan
+            left -= is_own
+            behind += not left and not is_own
+            # Few of those behind it are begun while its own tasks wait for each other.
+            if is_own or (row["agent_id"] in agents and behind <= MOST_BEHIND):
+                rows.append(row)
+        places = {row["id"]: place for place, row in enumerate(rows)}
         return [
             self.build_task(row, numbers[row["agent_id"]], places, is_own=row["plan_id"] == plan)
-            for row in self.tasks
+            for row in rows
         ]
 
     def build_task(
@@ -217,4 +230,5 @@ def build_slots(
     most = agent["concurrency"] or max(peak, 1)
     waits = agent["waits_until"]
     wait_s = max(0.0, (waits - now).total_seconds()) if waits else 0.0
-    return Slots(max(1, min(peak or most, most), len(running)), wait_s)
+    count = max(1, min(peak or most, most), len(running))
+    return Slots(count, wait_s, agent["account"] or None)

@@ -25,8 +25,9 @@ from retries.insight.forecasts.cases import (
 MOST_RUNS, LEAST_RUNS = 200, 40
 # simulated tasks, over all runs
 MOST_WORK = 20_000
-# a task that still fails after so many answers is taken to be over
-MOST_ANSWERS = 5
+# A task is taken to be over after so many answers, and after so many attempts: where all attempts of
+# the past were released, it would never end.
+MOST_ANSWERS, MOST_TRIES = 5, 30
 # the bounds of an interval that holds 80 %, and the median
 QUANTILES = (0.1, 0.5, 0.9)
 TRIES = 4
@@ -56,10 +57,14 @@ class OpenTask:
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """How many tasks an agent can run at once, and from when on, in seconds from now."""
+    """How many tasks an agent can run at once, and from when on, in seconds from now.
+
+    Agents with the same `account` wait together; None is an account of its own.
+    """
 
     count: int
     waits_s: float = 0.0
+    account: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +130,10 @@ def read_range(values: Sequence[float]) -> Range:
     return Range(*found)
 
 
+def is_shared(one: Slots, other: Slots) -> bool:
+    return one.account is not None and one.account == other.account
+
+
 def measure_peak(spans: Iterable[tuple[float, float]]) -> int:
     """Return how many of these spans of time there were at once, at most.
 
@@ -172,6 +181,11 @@ class Simulation:
         self.agent_of = [task.agent for task in tasks]
         self.is_own = [task.is_own for task in tasks]
         self.starts = [task.starts_in_s for task in tasks]
+        # the agents that wait at a limit of each agent's account
+        self.sharing = [
+            [n for n, other in enumerate(agents) if n == number or is_shared(agent, other)]
+            for number, agent in enumerate(agents)
+        ]
         self.ends = history.records.get(plan, Record()).ends
 
     @property
@@ -200,7 +214,7 @@ class Simulation:
         unmet = [len(task.needs) for task in tasks]
         left = [task.attempts_left for task in tasks]
         is_retry = [task.is_retry for task in tasks]
-        asked = [0] * len(tasks)
+        asked, tries = [0] * len(tasks), [0] * len(tasks)
         ending: list[Case | None] = [None] * len(tasks)
         granted = [0] * len(tasks)
         free = [agent.count for agent in self.agents]
@@ -217,6 +231,7 @@ class Simulation:
         def begin(place: int, now: float, *, since: float = 0.0) -> None:
             # the attempt has run for `since` seconds already
             nonlocal cost
+            tries[place] += 1
             share, group = draws[kinds[place][is_retry[place]]]
             for _ in range(TRIES):
                 pool = group.done if random() < share else group.others
@@ -274,13 +289,13 @@ class Simulation:
                 free[agent] += 1
                 case = ending[place]
                 assert case is not None
-                if case.end is End.DONE:
+                if case.end is End.DONE or tries[place] >= MOST_TRIES:
                     is_over = True
                 elif case.end is End.RELEASED:
                     heappush(ready[agent], place)
-                    if case.wait_s > 0:
-                        waits[agent] = max(waits[agent], now + case.wait_s)
-                        heappush(events, (waits[agent], WAKES, agent))
+                    for other in self.sharing[agent] if case.wait_s > 0 else ():
+                        waits[other] = max(waits[other], now + case.wait_s)
+                        heappush(events, (waits[other], WAKES, other))
                 else:
                     is_retry[place] = True
                     left[place] -= case.end is End.FAILED

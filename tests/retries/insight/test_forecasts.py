@@ -1,6 +1,7 @@
 """Forecasts of plans: the simulation by hand, and what a real history stores, shows and scores."""
 
 from datetime import timedelta
+from math import inf
 from typing import Any
 
 import pytest
@@ -91,6 +92,15 @@ def test_a_released_attempt_lets_its_agent_wait() -> None:
     done = [Case((), n, False, 60.0) for n in range(50)]
     with_limits = median(ahead([task() for _ in range(10)], cases=limited + done))
     assert with_limits > 10 * 60 + 3 * 600
+    assert median(ahead([task()], cases=limited)) < inf
+    # agents wait together where they share their account
+    pair = [OpenTask(n % 2, (), is_own=n % 2 == 0) for n in range(20)]
+
+    def together(*accounts: str) -> float:
+        agents = [Slots(1, account=each) for each in accounts]
+        return median(ahead(pair, agents, cases=limited + done))
+
+    assert together("one", "one") > 1.1 * together("one", "two")
 
 
 def test_few_cases_or_answers_give_no_forecast() -> None:
@@ -219,6 +229,7 @@ def test_waits_slots_and_other_work_are_read(agent: Agent, history: Plan) -> Non
     under_way(agent, 2, now=now)
     make_task(agent, type="auto", priority=5, now=now)
     idle = make_agent("idle")
+    make_task(idle, type="auto", priority=5, now=now)  # it takes no task of the plan
     Agent.objects.filter(pk=agent.pk).update(waits_until=now + 10 * MINUTE, concurrency=7)
     Agent.objects.filter(pk=idle.pk).update(concurrency=3)
     plan = Plan.objects.get(ref="03-01")
