@@ -22,11 +22,11 @@ from retries.insight.forecasts.cases import (
     Record,
 )
 
-MOST_RUNS, LEAST_RUNS = 200, 40
+MOST_RUNS, LEAST_RUNS = 200, 30
 # simulated tasks, over all runs
-MOST_WORK = 20_000
-# A task is taken to be over after so many answers, and after so many attempts: where all attempts of
-# the past were released, it would never end.
+MOST_WORK = 15_000
+# A task is taken to be over after so many answers, and after so many attempts: where all attempts
+# of the past were released, it would never end.
 MOST_ANSWERS, MOST_TRIES = 5, 30
 # the bounds of an interval that holds 80 %, and the median
 QUANTILES = (0.1, 0.5, 0.9)
