@@ -278,6 +278,7 @@ CLOCK: dict[str, float] = {
     "retention": 600,
     "journal": 600,
     "insight": 1800,
+    "forecasts": 60,
 }
 # One job runs all of them that are due. The others may take long, so each has its own job.
 FREQUENT = {name: seconds for name, seconds in CLOCK.items() if seconds < 60}

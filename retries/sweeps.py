@@ -22,6 +22,7 @@ from retries.attempts import leases
 from retries.escalations import expiry
 from retries.failures import failure_counts, resigning
 from retries.insight import clock
+from retries.insight.forecasts import stored as forecasts
 from retries.journal_readers import counts as activity_counts
 from retries.journal_readers import metric_totals, new_words
 from retries.notifications import tick
@@ -77,6 +78,7 @@ ENTRIES: dict[str, Callable[..., dict[str, Any]]] = {
     "conditions": watches.watch_conditions,
     "notifications": tick.process_due,
     "insight": compute_insight,
+    "forecasts": forecasts.make_forecasts,
     "metrics": metric_totals.count_events,
     "activity": count_activity,
     "search_words": new_words.write_words,

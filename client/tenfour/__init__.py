@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from tenfour.models import Me as Me
     from tenfour.models import Numbers as Numbers
     from tenfour.models import Plan as Plan
+    from tenfour.models import PlanForecast as PlanForecast
     from tenfour.models import PlanTask as PlanTask
     from tenfour.models import PlanWithTasks as PlanWithTasks
     from tenfour.models import Pulled as Pulled
@@ -111,6 +112,7 @@ HOMES = {
         "Numbers",
         "Plan",
         "PlanTask",
+        "PlanForecast",
         "PlanWithTasks",
         "Pulled",
         "Stats",

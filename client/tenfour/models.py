@@ -196,6 +196,23 @@ class PlanWithTasks(Value):
 
 
 @dataclass(frozen=True)
+class PlanForecast(Value):
+    """When a plan will be done and what it will cost; `reason` says why there is no interval."""
+
+    plan: str
+    made_at: datetime | None = None
+    reason: str | None = None
+    cases: int = 0
+    # each low, median, and high: four of five plans are between the first and the last
+    ends_at: Json | None = field(default=None, metadata={"read": lambda data: data})
+    cost: Json | None = None
+    cost_unit: str = "usd"
+    spent: float = 0
+    # of the project's plans, how many ended inside their intervals
+    calibration: Json = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class ImportedPlan(PlanWithTasks):
     """The result of an import: `diff` names the refs that were added, changed, left or aborted."""
 

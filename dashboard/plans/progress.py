@@ -3,15 +3,16 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from dashboard.charts.dependencies import MET, key_of
 from dashboard.wording.badges import task_badge
-from dashboard.wording.formatting import wait_duration
+from dashboard.wording.formatting import count_tokens, dollars, wait_duration
 from ledger.models import Plan
 from ledger.states import FINAL, TaskState
+from retries.insight.forecasts.stored import Reason, StoredForecast, StoredRange
 
 # the order of the states along the bar
 BAR_ORDER = (
@@ -144,6 +145,47 @@ def describe_duration(plan: Plan) -> str:
         return ""
     length = wait_duration(max(end - plan.created_at, timedelta()).total_seconds())
     return f"aborted after {length}" if plan.aborted_at else f"took {length}"
+
+
+# ---- the forecast
+
+NO_FORECAST = {
+    Reason.FEW_CASES: "few data, shown from 20 attempts on",
+    Reason.FEW_ANSWERS: "it waits for an answer, and few answers of the past are known",
+    Reason.AGENT_PAUSED: "an agent with tasks of the plan is paused",
+    Reason.STUCK: "a task waits for one that no agent will do",
+    Reason.NOT_MADE: "in a minute",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastLine:
+    """A plan's forecast as the page says it; `ends_at` is None where `missing` says why."""
+
+    ends_at: StoredRange[datetime] | None
+    cost: StoredRange[str] | None
+    basis: str
+    calibration: str
+    missing: str
+
+
+def describe_forecast(found: StoredForecast) -> ForecastLine | None:
+    """Return the line of a plan that is under way."""
+    if found.reason == Reason.NOT_UNDER_WAY:
+        return None
+    known = found.calibration
+    format_cost = dollars if found.cost_unit == "usd" else count_tokens
+    return ForecastLine(
+        ends_at=found.ends_at,
+        cost=found.cost.convert(format_cost) if found.cost else None,
+        basis=f"from {found.cases:,} attempts",
+        calibration=(
+            f"{known.inside} of {known.plans} plans ended inside such an interval"
+            if known.share is not None
+            else ""
+        ),
+        missing=NO_FORECAST[Reason(found.reason)] if found.reason else "",
+    )
 
 
 # ---- the figures

@@ -5,7 +5,8 @@ from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
-from django.db.models import F, QuerySet
+from django.db.models import F, JSONField, QuerySet
+from django.db.models.expressions import RawSQL
 from django.urls import reverse
 
 from dashboard.lists.compiled_queries import compiled
@@ -14,16 +15,18 @@ from dashboard.lists.shared_queries import (
     of_project,
 )
 from ledger.models import Plan, Project, Task
+from retries.insight.forecasts.stored import OF_PLAN
 
 
-def find_plan(plan_id: UUID) -> Plan | None:
+def find_plan(plan_id: UUID) -> Any:
     return next(iter(fetch_plan(plan_id)), None)
 
 
 @compiled
-def fetch_plan(plan_id: UUID) -> QuerySet[Plan]:
+def fetch_plan(plan_id: UUID) -> QuerySet[Any]:
     found = Plan.objects.filter(pk=plan_id).select_related("project").defer("source")
-    return found.annotate(file_lines=F("source__lines"))
+    forecast = RawSQL(OF_PLAN, (), output_field=JSONField())  # noqa: S611 - a constant
+    return found.annotate(file_lines=F("source__lines"), forecast=forecast)
 
 
 def find_plan_by_name(name: str, project: Project | None) -> Plan | None:

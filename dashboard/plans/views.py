@@ -20,11 +20,12 @@ from dashboard.plans.detail_queries import CarriedRow, PreviousRun
 from dashboard.plans.file_lines import FileAccount, read_file
 from dashboard.plans.flow_chart import FlowChart, draw_flow
 from dashboard.plans.listing import PLANS
-from dashboard.plans.progress import Figure, ProgressBar, TaskCounts
+from dashboard.plans.progress import Figure, ForecastLine, ProgressBar, TaskCounts
 from dashboard.plans.rows import TaskRow, Wave
 from dashboard.plans.waves import find_blockers
 from ledger.models import Plan
 from ledger.states import TaskState
+from retries.insight.forecasts import stored
 from retries.models import Escalation
 from retries.states import EscalationState
 from retries.verbs.plans import RESTART, VERBS
@@ -83,6 +84,7 @@ class PlanPage(PageContext):
     run_started_at: datetime
     sentence: str
     duration: str
+    forecast: ForecastLine | None
     questions: Questions
     figures: list[Figure]
     flow: FlowChart | None
@@ -139,6 +141,7 @@ def detail(visit: Visit, plan_id: UUID) -> PlanPage:
         ),
         sentence=progress.describe_open_tasks(counts),
         duration=progress.describe_duration(plan),
+        forecast=progress.describe_forecast(stored.describe(plan, plan.forecast)),
         questions=questions,
         figures=progress.build_figures(counts, marks, failed, len(escalations), questions.count),
         flow=draw_flow(marks, failed),

@@ -12,7 +12,7 @@ from ledger.models import Plan, PlanState
 from ledger.planfile.model import MOST_TASKS, Became
 from ledger.plans.editing import get_verify
 from ledger.plans.identity import NEW
-from ledger.schemas.shapes import AGENT_ID, ID, Part, Shape, field
+from ledger.schemas.shapes import AGENT_ID, AT, ID, Part, Shape, field
 from ledger.schemas.shared import STATES, In, ListQuery
 from ledger.states import EvidenceLevel, TaskState
 from ledger.tasks.spec import TITLE_LENGTH
@@ -157,6 +157,40 @@ class PlanTaskOut(Shape, keyed=True):
 class PlanWithTasksOut(Shape):
     plan: PlanOut = field("the plan")
     tasks: list[PlanTaskOut] = field("for an agent's token, only that agent's tasks")
+
+
+class EndRangeOut(Part):
+    low: datetime = field("one plan in ten ends earlier", AT)
+    median: datetime = field("half of the plans end by then", AT)
+    high: datetime = field("one plan in ten ends later", AT)
+
+
+class CostRangeOut(Part):
+    low: float = field("one plan in ten costs less", 3.1)
+    median: float = field("half of the plans cost at most this", 4.4)
+    high: float = field("one plan in ten costs more", 6.9)
+
+
+class CalibrationOut(Part):
+    plans: int = field("plans of the project that have ended or should have", 34)
+    inside: int = field("those that ended inside the interval made at a quarter of them", 28)
+    share: float | None = field("the second as a share of the first; null below 20 plans", 0.82)
+
+
+class PlanForecastOut(Shape):
+    plan: UUID = field("the plan's id", ID, given=True)
+    made_at: datetime | None = field("when the clock made it; null without one", AT)
+    reason: str | None = field(
+        "why there is no interval: few_cases, few_answers, agent_paused, stuck, not_made, or "
+        "not_under_way; null with an interval",
+        None,
+    )
+    cases: int = field("the least number of attempts of the past that a task's figures rest on", 86)
+    ends_at: EndRangeOut | None = field("when the plan will be done")
+    cost: CostRangeOut | None = field("what the whole run will cost; null with too few reports")
+    cost_unit: str = field("usd or tokens", "usd")
+    spent: float = field("the cost so far", 1.9)
+    calibration: CalibrationOut = field("how often such forecasts were right")
 
 
 class DiffOut(Part):

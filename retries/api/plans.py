@@ -24,6 +24,7 @@ from ledger.schemas.shared import page_of
 from ledger.secrets.redaction import redacted
 from ledger.states import TaskState
 from retries.api.escalations import PersonAuth
+from retries.insight.forecasts.stored import read_forecast
 from retries.plans import aborting, importing, restarting
 from retries.schemas.operator_actions import RestartIn
 
@@ -195,6 +196,20 @@ def plans_list(request: PrincipalRequest, query: Query[schemas.PlanQuery]) -> Ht
 def plans_get(request: PrincipalRequest, id: str) -> HttpResponse:
     """Get a plan with its tasks; an agent sees only its own tasks."""
     return plan_with_tasks_response(request, find_plan(request.auth, id))
+
+
+@router.get(
+    "/plans/{id}/forecast", auth=PrincipalAuth("tasks:read"), response=schemas.PlanForecastOut
+)
+def plans_get_forecast(request: PrincipalRequest, id: str) -> HttpResponse:
+    """Get when a plan will be done and what it will cost, with intervals that hold 80%.
+
+    The clock computes it each minute from the attempts of like tasks, the plan's dependencies,
+    and what its agents and people are known to wait for. `reason` says why it has no interval.
+    """
+    plan = find_plan(request.auth, id)
+    found = read_forecast(plan)
+    return json_response(schemas.PlanForecastOut.write(found, plan=str(plan.pk)))
 
 
 def plan_response(plan: Plan) -> HttpResponse:

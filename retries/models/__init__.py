@@ -4,7 +4,7 @@ from retries.models.activity_count import ActivityCount, DurationCount
 from retries.models.escalation import Escalation, EscalationQuerySet
 from retries.models.experiment import ContextExperiment
 from retries.models.failure_pattern import FailureCount, FailurePattern, FixVerdict, Grouped
-from retries.models.figures import AckTarget, InsightFigure, MetricTotal, OutcomeRate
+from retries.models.figures import AckTarget, InsightFigure, MetricTotal, OutcomeRate, PlanForecast
 from retries.models.notification_channel import (
     Channel,
     OngoingCondition,
@@ -54,6 +54,7 @@ __all__ = [
     "PermissionRequestQuerySet",
     "PermissionRule",
     "PermissionRuleQuerySet",
+    "PlanForecast",
     "QuietHours",
     "RetryPolicy",
     "StoredContext",

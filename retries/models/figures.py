@@ -3,7 +3,7 @@
 from django.db import models
 from django.db.models import Q
 
-from ledger.models import Agent, Project
+from ledger.models import Agent, Plan, Project
 
 
 class InsightFigure(models.Model):
@@ -86,3 +86,40 @@ class MetricTotal(models.Model):
 
     def __str__(self) -> str:
         return f"{self.metric} {self.labels}"
+
+
+class PlanForecast(models.Model):
+    """When a run of a plan will be done and what it will cost, each with an interval of 80 %.
+
+    The newest forecast of each run is replaced by the next. The one with `is_kept` was made when
+    a quarter of its tasks was done, and stays, so that it can be compared with the plan's end.
+    Only `retries.insight.forecasts` writes it.
+    """
+
+    pk = models.CompositePrimaryKey("plan_id", "run", "is_kept")
+    plan = models.ForeignKey(Plan, models.CASCADE, db_index=False)
+    project = models.ForeignKey(Project, models.CASCADE, db_index=False)
+    run = models.IntegerField()
+    is_kept = models.BooleanField()
+    made_at = models.DateTimeField()
+    # without a forecast, why
+    reason = models.CharField(max_length=16, db_default="")
+    cases = models.IntegerField(help_text="the least number of attempts that a figure rests on")
+    low_at = models.DateTimeField(null=True)
+    median_at = models.DateTimeField(null=True)
+    high_at = models.DateTimeField(null=True)
+    # of the whole run: what was spent so far, and the forecast of the rest
+    spent = models.FloatField(db_default=0)
+    low_cost = models.FloatField(null=True)
+    median_cost = models.FloatField(null=True)
+    high_cost = models.FloatField(null=True)
+    cost_unit = models.CharField(max_length=6, db_default="usd")
+    ended_at = models.DateTimeField(null=True, help_text="when the plan was done")
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["project"], condition=Q(is_kept=True), name="forecast_kept"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.plan_id}, run {self.run}: {self.median_at or self.reason}"

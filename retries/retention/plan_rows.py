@@ -31,6 +31,7 @@ def delete_plans(ids: Sequence[UUID]) -> None:
         raise Held
     if tasks:
         task_rows.delete_tasks(tasks)
+    sql.run("delete from retries_planforecast where plan_id = any(%(ids)s)", ids=list(ids))
     sql.run("delete from ledger_plan where id = any(%(ids)s)", ids=list(ids))
 
 

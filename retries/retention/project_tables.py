@@ -61,6 +61,7 @@ TABLES: Mapping[str, str] = {
     "retries_contextexperiment": IN_PROJECT,
     "retries_insightfigure": IN_PROJECT,
     "retries_outcomerate": IN_PROJECT,
+    "retries_planforecast": IN_PROJECT,
     "retries_metrictotal": IN_PROJECT,
     "retries_activitycount": IN_PROJECT,
     "retries_durationcount": IN_PROJECT,

@@ -37,6 +37,7 @@ VERBS = {
     "plan list": {"plans_list"},
     "plan show": {"plans_get"},
     "plan status": {"plans_get"},
+    "plan forecast": {"plans_get_forecast"},
     "plan import": {"plans_create"},
     "plan sync": {"plans_create"},
     "plan pause": {"plans_pause"},

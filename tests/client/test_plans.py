@@ -1,11 +1,14 @@
 """Plans in the Python client and the command, on a real server."""
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from tenfour import Client, TenfourError
 
+from ledger.models import Plan
+from retries.models import PlanForecast
 from tests.client.conftest import Run
 from tests.serving import Tenfour
 
@@ -18,6 +21,8 @@ tasks:
   - title: Use it
     needs: [task-1]
 """
+HOUR = timedelta(hours=1)
+BOUNDS = ("low", "median", "high")
 
 
 @pytest.fixture
@@ -180,3 +185,35 @@ def test_a_merge_that_is_unclear_names_the_options(
     unclear = run("plan", "import", str(file), *options, env=env)
     assert unclear.status == 1 and "--pair task-1=task-1  as 'Quite another thing'" in unclear.err
     assert run("plan", "import", str(file), *options, "--pair", "task-1=new", env=env).status == 0
+
+
+def test_a_forecast_is_printed(run: Run, tenfour_server: Tenfour, producer: Client) -> None:
+    plan = producer.plans.import_text(YAML, register=True).plan
+    env = {"TENFOUR_URL": tenfour_server.url, "TENFOUR_TOKEN": tenfour_server.token("reader")}
+    none = run("plan", "forecast", "03-01", env=env)
+    assert none.out == "No forecast: the clock has made none yet.\n"
+    at = datetime(2026, 11, 30, 15, tzinfo=UTC)
+    row = Plan.objects.get(pk=plan.id)
+    PlanForecast.objects.create(
+        **{"plan": row, "project": row.project, "run": 1, "is_kept": False, "cases": 86},
+        made_at=at,
+        **{f"{name}_at": at + n * HOUR for n, name in enumerate(BOUNDS, 1)},
+        **{f"{name}_cost": n * 1.5 for n, name in enumerate(BOUNDS, 1)},
+        spent=0.5,
+    )
+    low, median, high = (f"{(at + n * HOUR).astimezone():%Y-%m-%d %H:%M}" for n in (1, 2, 3))
+    assert run("plan", "forecast", "03-01", env=env).out.splitlines() == [
+        f"Done by {median}, between {low} and {high} (80%)",
+        "Cost $3.00, between $1.50 and $4.50 (80%), $0.50 of it spent",
+        "From 86 attempts of like tasks",
+    ]
+    found = producer.plans.forecast(plan.id or "")
+    assert found.reason is None and found.ends_at and found.cost
+    assert (found.made_at, found.ends_at["low"]) == (at, "2026-11-30T16:00:00.000Z")
+    assert found.cost == {"low": 1.5, "median": 3.0, "high": 4.5}
+    assert found.calibration == {"plans": 0, "inside": 0, "share": None}
+    PlanForecast.objects.update(cost_unit="tokens", low_at=None, reason="few_cases", cases=19)
+    few = run("plan", "forecast", "03-01", env=env).out
+    assert few == "No forecast: few data: fewer than 20 attempts of the last 30 days.\n"
+    producer.plans.pause(plan.id or "")
+    assert producer.plans.forecast(plan.id or "").reason == "not_under_way"

@@ -119,6 +119,7 @@ class Plans(Driven[D]):
     import_text = Verb(plans.import_text)
     create = Verb(plans.create)
     get = Verb(plans.get)
+    forecast = Verb(plans.forecast)
     list = Listing(plans.plans)
     rename = Verb(plans.rename)
     change = Verb(plans.change)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from tenfour.api.calls import PAGE, given, page_of, part
 from tenfour.http.core import Call
 from tenfour.http.values import Page, text_of_time
-from tenfour.models import ImportedPlan, Plan, PlanWithTasks
+from tenfour.models import ImportedPlan, Plan, PlanForecast, PlanWithTasks
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -97,6 +97,11 @@ def create(
 def get(id: str) -> Call[PlanWithTasks]:
     """Get one plan with its tasks."""
     return Call("GET", f"/v1/plans/{part(id)}", PlanWithTasks.read)
+
+
+def forecast(id: str) -> Call[PlanForecast]:
+    """Get when a plan will be done and what it will cost, with intervals that hold 80%."""
+    return Call("GET", f"{_path(id)}/forecast", PlanForecast.read)
 
 
 def plans(

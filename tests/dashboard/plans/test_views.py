@@ -11,7 +11,7 @@ from dashboard.lists import pagination
 from ledger.journal import Stamp
 from ledger.models import Agent, Breaker, MissingNeed, Plan, Task
 from retries import breaker_actions
-from retries.models import Escalation, FailurePattern
+from retries.models import Escalation, FailurePattern, PlanForecast
 from retries.tasks import actions as people
 from tests.dashboard.conftest import PART
 from tests.dashboard.plans.conftest import MINUTE, TASKS, URL, address
@@ -296,3 +296,37 @@ def test_needs_are_links_with_escaped_texts(browser: Client, agent: Agent, now: 
         'title="09-01:&lt;i&gt;: not imported yet" class="is-unmet"><bdi>09-01:&lt;i&gt;</bdi>'
     )
     assert f"{link}<span {missing}</span>" in page
+
+
+def test_the_forecast_stands_beside_the_progress(
+    browser: Client, agent: Agent, now: datetime, under_way: tuple[Plan, list[UUID]]
+) -> None:
+    plan, _ = under_way
+
+    def shown() -> str:
+        text = words(browser.get(address(plan)))
+        return text[: text.index(" Imported ")].rpartition("needs an answer")[2]
+
+    assert "Forecast: in a minute." in shown()
+    stored = {"plan": plan, "project": plan.project, "run": 1, "cases": 19, "made_at": now}
+    PlanForecast.objects.create(**stored, is_kept=False, reason="few_cases")
+    assert "Forecast: few data, shown from 20 attempts on." in shown()
+    times = {
+        "low_at": now + 60 * MINUTE,
+        "median_at": now + 120 * MINUTE,
+        "high_at": now + 240 * MINUTE,
+    }
+    costs = {"low_cost": 3.1, "median_cost": 4.4, "high_cost": 6.9}
+    PlanForecast.objects.update(reason="", cases=86, **times, **costs)
+    assert "cost $4.40 , 80% between $3.10 and $6.90 (from 86 attempts)" in shown()
+    for n in range(20):
+        other, _ = make_plan(f"08-{n}", agent=agent, now=now)
+        ended = now + (180 if n < 17 else 300) * MINUTE
+        PlanForecast.objects.create(
+            **stored | {"plan": other}, is_kept=True, ended_at=ended, **times
+        )
+    assert "(from 86 attempts; 17 of 20 plans ended inside such an interval)" in shown()
+    PlanForecast.objects.update(cost_unit="tokens", low_cost=3_100, median_cost=4_400)
+    assert "cost 4.4 k , 80% between 3.1 k" in shown()
+    Plan.objects.filter(pk=plan.pk).update(paused_at=now)
+    assert "Forecast" not in shown() and "Done by" not in shown()

@@ -81,6 +81,11 @@ def add_status_arguments(parser: Parser) -> None:
     add_json_output(parser, "print the plan and its tasks as JSON, as the API has them")
 
 
+def add_forecast_arguments(parser: Parser) -> None:
+    add_id(parser, KIND)
+    add_json_output(parser, "print the forecast as JSON, as the API has it")
+
+
 def add_title(parser: Parser) -> None:
     parser.add_argument("title", metavar="TITLE", help="the new title")
 
@@ -114,6 +119,12 @@ NOUN = Noun(
             "tasks:read",
             plan_commands.status,
             add_status_arguments,
+        ),
+        "forecast": Verb(
+            "Print when a plan will be done and what it will cost.",
+            "tasks:read",
+            plan_commands.forecast,
+            add_forecast_arguments,
         ),
         "import": Verb(
             "Import a plan from a file, or update it.",

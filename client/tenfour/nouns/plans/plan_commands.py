@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from typing import Any
 
 from tenfour.api.calls import given
 from tenfour.api.plans import ImportOptions
@@ -11,6 +13,7 @@ from tenfour.commands.display import clean, describe_task_state
 from tenfour.commands.terminal import OK, REFUSED, note, pretty, say, text_of, wrong_usage
 from tenfour.commands.work import add_not_before
 from tenfour.http.problems import TenfourError
+from tenfour.http.values import Json, instant
 from tenfour.models import ImportedPlan, Plan, PlanTask
 from tenfour.nouns.bulk import add_yes, is_confirmed, is_confirmed_on_terminal
 from tenfour.nouns.output.columns import Row
@@ -147,6 +150,55 @@ def status(args: argparse.Namespace) -> int:
     for task in found.tasks:
         say(clean(line_of(task)))
     return OK
+
+
+NO_FORECAST = {
+    "few_cases": "few data: fewer than 20 attempts of the last 30 days",
+    "few_answers": "a person is asked, and fewer than 20 answers of the past are known",
+    "agent_paused": "an agent with tasks of the plan is paused",
+    "stuck": "a task waits for one that no agent will do",
+    "not_made": "the clock has made none yet",
+    "not_under_way": "the plan is not under way",
+}
+
+
+def forecast(args: argparse.Namespace) -> int:
+    """Print when the plan will be done, what it will cost, and how often such forecasts held."""
+    with Client(args.url) as tenfour:
+        found = tenfour.plans.forecast(find_id(tenfour, KIND, args.id))
+    if args.json:
+        args.json.print(found.raw)
+        return OK
+    if found.ends_at is None:
+        say(f"No forecast: {NO_FORECAST.get(found.reason or '', found.reason)}.")
+        return OK
+    say(f"Done by {show(found.ends_at, describe_time)} (80%)")
+    if found.cost:
+        unit = describe_dollars if found.cost_unit == "usd" else describe_tokens
+        say(f"Cost {show(found.cost, unit)} (80%), {unit(found.spent)} of it spent")
+    say(f"From {found.cases} attempts of like tasks")
+    plans, inside = found.calibration["plans"], found.calibration["inside"]
+    if found.calibration["share"] is not None:
+        say(f"{inside} of {plans} plans ended inside such an interval")
+    return OK
+
+
+def show(of: Json, describe: Callable[[Any], str]) -> str:
+    low, median, high = (describe(of[name]) for name in ("low", "median", "high"))
+    return f"{median}, between {low} and {high}"
+
+
+def describe_time(at: str) -> str:
+    time = instant(at)
+    return f"{time.astimezone():%Y-%m-%d %H:%M}" if time else ""
+
+
+def describe_dollars(amount: float) -> str:
+    return f"${amount:,.2f}"
+
+
+def describe_tokens(count: float) -> str:
+    return f"{count:,.0f} tokens"
 
 
 def headline(plan: Plan) -> str:
