@@ -271,7 +271,7 @@ def copy_rows(source: Source, statement: str, table: str, columns: list[str]) ->
     write = f"copy {table} ({names}) from stdin (format binary)"
     with connection.cursor() as writer, source.cursor() as reader:
         with (
-            reader.copy(read) as outgoing,  # type: ignore[arg-type]
+            reader.copy(read) as outgoing,
             writer.copy(write) as incoming,
         ):
             for piece in outgoing:
