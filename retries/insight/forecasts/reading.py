@@ -132,8 +132,8 @@ class Surroundings:
         numbers = {agent: number for number, agent in enumerate(self.agents)}
         own = self.of_plan(plan)
         agents = {row["agent_id"] for row in own}
-        rows, behind = [], 0
-        left = len(own)
+        rows: list[Row] = []
+        left, behind = len(own), 0
         for row in self.tasks:
             is_own = row["plan_id"] == plan
             left -= is_own
