@@ -67,28 +67,33 @@ where (excluded.seen_at > w.seen_at or w.seen_at > %(now)s)
 returning new."window", old.used, old.resets_at, old.seen_at"""
 ACCOUNT_NAME = "coalesce(nullif(a.account, ''), a.name)"
 # An account is that of agents, or facts about it have come. Its id is that of its oldest row.
+NAMES_SHOWN = 4
 NAMED = f"""named as (
-    select a.id, a.project_id, {ACCOUNT_NAME} as name, a.name as agent
+    select a.id, a.project_id, {ACCOUNT_NAME} as name, a.name as agent, null::float as used
     from ledger_agent a where %(project)s::uuid is null or a.project_id = %(project)s
     union all
-    select w.id, w.project_id, w.account, null
+    select w.id, w.project_id, w.account, null,
+        case when coalesce(w.resets_at > %(now)s, true) then w.used end
     from ledger_accountwindow w where %(project)s::uuid is null or w.project_id = %(project)s
 ), accounts as (
-    select n.project_id, n.name, (array_agg(n.id order by n.id))[1] as id,
-        count(n.agent) as agents,
-        (array_agg(n.agent order by n.id) filter (where n.agent is not null))[1:%(names)s] as names
+    select n.project_id, n.name, min(n.id::text)::uuid as id, count(n.agent) as agents,
+        max(n.used) as used
     from named n group by 1, 2
 )"""
-NEWEST = f"""with {NAMED} select a.* from accounts a
-where %(before)s::uuid is null or a.id < %(before)s order by a.id desc limit %(limit)s"""
+PAGE = f"""select p.id, p.project_id, p.name, p.agents,
+    (array_agg(n.agent order by n.id) filter (where n.agent is not null))[1:{NAMES_SHOWN}] as names
+from page p join named n on n.project_id = p.project_id and n.name = p.name
+group by 1, 2, 3, 4, p.place order by p.place"""
+NEWEST = f"""with {NAMED}, page as (
+    select a.*, row_number() over (order by a.id desc) as place from accounts a
+    where %(before)s::uuid is null or a.id < %(before)s order by a.id desc limit %(limit)s
+) {PAGE}"""
 # those at their limit first, then by the share that is used now; those that tell nothing last
-MOST_USED = f"""with {NAMED} select a.* from accounts a left join lateral (
-    select max(w.used) as used from ledger_accountwindow w
-    where w.project_id = a.project_id and w.account = a.name
-        and coalesce(w.resets_at > %(now)s, true)
-) w on true
-order by w.used desc nulls last, a.agents desc, a.name, a.id limit %(limit)s offset %(offset)s"""
-NAMES_SHOWN = 4
+MOST_USED = f"""with {NAMED}, page as (
+    select a.*, row_number() over (
+        order by a.used desc nulls last, a.agents desc, a.name, a.id) as place
+    from accounts a order by place limit %(limit)s offset %(offset)s
+) {PAGE}"""
 
 
 def follows_wait(agent: str) -> str:
@@ -152,19 +157,18 @@ class Account:
         return latest_wait((window.fact for window in self.windows), now=now)
 
 
-def list_newest(project_id: UUID, *, before: UUID | None, most: int) -> list[Account]:
+def list_newest(
+    project_id: UUID, *, now: datetime, before: UUID | None, most: int
+) -> list[Account]:
     """Return the project's accounts, those that were heard of last first."""
-    return with_windows(
-        sql.run(NEWEST, project=project_id, before=before, limit=most, names=NAMES_SHOWN)
-    )
+    return with_windows(sql.run(NEWEST, project=project_id, now=now, before=before, limit=most))
 
 
 def list_most_used(
     project_id: UUID | None, *, now: datetime, offset: int, most: int
 ) -> list[Account]:
     """Return the accounts of a project, or of all, those with the least room first."""
-    options = {"project": project_id, "names": NAMES_SHOWN}
-    return with_windows(sql.run(MOST_USED, now=now, offset=offset, limit=most, **options))
+    return with_windows(sql.run(MOST_USED, project=project_id, now=now, offset=offset, limit=most))
 
 
 def with_windows(rows: list[Row]) -> list[Account]:

@@ -19,13 +19,18 @@ WAITING = f"""waiting as (
         and (%(project)s::uuid is null or a.project_id = %(project)s)
     order by a.waits_until, a.id limit {AGENTS}
 )"""
-HELD = f"t.agent_id = w.id and t.state in ('{TaskState.QUEUED}', '{TaskState.RETRY}')"
+# Each list of an agent has its index, which the order makes PostgreSQL use.
 COUNTS = f"""with {WAITING} select w.project_id, w.account, max(w.waits_until) as until,
     sum(n.tasks)::int as tasks
 from waiting w cross join lateral (
-    select count(*) as tasks from (select from ledger_task t where {HELD} limit {COUNTED}) t
+    select count(*) as tasks from (
+        (select from ledger_task t where t.agent_id = w.id and t.state = '{TaskState.QUEUED}'
+            order by t.priority desc, t.id limit {COUNTED})
+        union all
+        (select from ledger_task t where t.agent_id = w.id and t.state = '{TaskState.RETRY}'
+            order by t.due_at limit {COUNTED})
+    ) t
 ) n group by 1, 2 order by 3, 2"""
-# Each list of an agent has its index.
 TASKS = f"""with {WAITING} select t.id, coalesce(nullif(t.title, ''), t.type) as title, w.account,
     p.ref as plan_ref, p.id as plan_id, greatest(w.waits_until, t.due_at, t.not_before) as starts_at
 from waiting w cross join lateral (

@@ -107,7 +107,7 @@ def accounts_list(request: PrincipalRequest, query: Query[PageQuery]) -> HttpRes
     """List the accounts that agents' calls are billed to, with their limits, newest first."""
     now, project_id = server_time.now(), request.auth.project_id
     page = fetch_page(
-        lambda before, most: accounts.list_newest(project_id, before=before, most=most),
+        lambda before, most: accounts.list_newest(project_id, now=now, before=before, most=most),
         list="accounts",
         limit=query.limit,
         cursor=query.cursor,

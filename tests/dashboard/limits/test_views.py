@@ -125,7 +125,7 @@ def test_a_poll_without_news_gets_nothing(
 def test_an_account_without_agents_is_kept(agent: Agent, now: datetime) -> None:
     note_share(agent, 0.5, facts=1, now=now)
     bill(agent, "team", now=now)
-    found: list[Account] = accounts.list_newest(agent.project_id, before=None, most=9)
+    found: list[Account] = accounts.list_newest(agent.project_id, now=now, before=None, most=9)
     assert {each.name: (each.agents, len(each.windows)) for each in found} == {
         "coder": (0, 1),
         "team": (1, 0),
