@@ -57,7 +57,7 @@ def test_one_module_writes_states() -> None:
         "ledger/moves.py",
         "ledger/sessions/statements.py",
         "retries/failures/grouping.py",
-        "retries/retention/project_move.py",  # of channels in the other installation
+        "retries/retention/projects/move.py",  # of channels in the other installation
     }
     tables = "ledger_(session|message|sessionbatch)"
     written = modules_with_sql(rf"\b(insert into|update|delete from) {tables}\b")

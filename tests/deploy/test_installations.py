@@ -26,7 +26,7 @@ from tenfour.api import calls
 from ledger.models import Task
 from ledger.models.token import TokenKind
 from ledger.tokens import ProjectMoving, new_secret
-from retries.retention import project_move
+from retries.retention.projects import move as project_move
 from tests.celery_processes import WORKER, run_celery
 from tests.factories import make_agent, make_project, make_token
 from tests.nginx import FOLDER, RELOADABLE, prepare_nginx, run_configured_nginx

@@ -12,7 +12,7 @@ import pytest
 
 from config.local.places import PROJECT
 from ledger.database import sql
-from retries.retention.project_tables import TABLES
+from retries.retention.projects.tables import TABLES
 
 pytestmark = pytest.mark.django_db
 

@@ -13,7 +13,7 @@ from ledger.database import server_time
 from ledger.database.time_limit import without_time_limit
 from ledger.journal import SHELL, Stamp
 from ledger.models import Project
-from retries.retention import project_deletion, project_export, project_move
+from retries.retention.projects import deletion, export, move
 
 FILE_MODE = 0o600
 
@@ -67,7 +67,7 @@ class Command(BaseCommand):
         if verb == "export":
             self.export(project, Path(file))
         elif verb == "stay":
-            project_move.cancel(project)
+            move.cancel(project)
             self.stdout.write(f"The project '{name}' stays here: its tokens work again.")
         else:
             self.delete(project, yes_delete)
@@ -87,7 +87,7 @@ class Command(BaseCommand):
                     else nullcontext(out)
                 )
                 with packing as packed:
-                    for line in project_export.export_project(project, now=server_time.now()):
+                    for line in export.export_project(project, now=server_time.now()):
                         packed.write(line.encode())
                         rows += 1
                 out.flush()
@@ -101,9 +101,9 @@ class Command(BaseCommand):
 
     def fetch(self, name: str, url: str, new_name: str) -> None:
         try:
-            with project_move.connect(url) as source:
-                moved = project_move.move_here(source, name, new_name=new_name)
-        except project_move.CannotMove as refusal:
+            with move.connect(url) as source:
+                moved = move.move_here(source, name, new_name=new_name)
+        except move.CannotMove as refusal:
             raise CommandError(str(refusal)) from refusal
         tasks, events = (moved.rows[table] for table in ("ledger_task", "ledger_event"))
         self.stdout.write(
@@ -115,7 +115,7 @@ class Command(BaseCommand):
             self.stdout.write(f"Members without an account here: {', '.join(moved.strangers)}.")
 
     def delete(self, project: Project, confirmed: str | None) -> None:
-        counts = project_deletion.count_rows(project)
+        counts = deletion.count_rows(project)
         listed = ", ".join(f"{number} {noun}" for noun, number in counts.items())
         self.stdout.write(f"The project '{project.name}' has {listed}.")
         if confirmed != project.name:
@@ -124,8 +124,8 @@ class Command(BaseCommand):
                 f"permanently, add --yes-delete {project.name}."
             )
         try:
-            project_deletion.delete_project(project, stamp=Stamp(SHELL))
-        except project_deletion.ProjectInUse as refusal:
+            deletion.delete_project(project, stamp=Stamp(SHELL))
+        except deletion.ProjectInUse as refusal:
             raise CommandError(f"Nothing was deleted. {refusal}") from refusal
         except OSError as error:
             raise CommandError(

@@ -19,7 +19,7 @@ from ledger.models import Event, Membership, Project, Token
 from retries import sweeps
 from retries.journal_readers import counts
 from retries.models import Channel, Escalation, StreamCursor
-from retries.retention import project_move
+from retries.retention.projects import move as project_move
 from tests.dashboard.notifications.deliveries import make_channel
 from tests.elsewhere import blocked
 from tests.factories import make_agent, make_project, make_token

@@ -28,8 +28,9 @@ from retries import deadletters, in_process
 from retries.journal_readers import counts as activity_counts
 from retries.journal_readers import metric_totals
 from retries.models import ActivityCount, MetricTotal, StreamCursor
-from retries.retention import archives, project_deletion, running
-from retries.retention.project_tables import SECRETS, TABLES
+from retries.retention import archives, running
+from retries.retention.projects import deletion as project_deletion
+from retries.retention.projects.tables import SECRETS, TABLES
 from tests.elsewhere import blocked
 from tests.factories import NOW, make_agent, make_instruction, make_project, make_token
 from tests.journal_partitions import settle

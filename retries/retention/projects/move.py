@@ -24,8 +24,8 @@ from retries.journal_readers import metric_totals, new_words
 from retries.models import StreamCursor
 from retries.models.notification_channel import ChannelState, DisabledBecause
 from retries.notifications import outbox
-from retries.retention.project_deletion import RUNNING, RUNNING_TASKS
-from retries.retention.project_tables import TABLES
+from retries.retention.projects.deletion import RUNNING, RUNNING_TASKS
+from retries.retention.projects.tables import TABLES
 
 # Processes of the other installation end their statements and read the journal within this time.
 PATIENCE = timedelta(seconds=60)

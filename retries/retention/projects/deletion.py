@@ -16,7 +16,7 @@ from ledger.models import Project
 from ledger.models.project import DEFAULT
 from retries.models.operation import UNDER_WAY
 from retries.retention import archives, instruction_rows, session_rows, task_rows
-from retries.retention.project_tables import TABLES
+from retries.retention.projects.tables import TABLES
 from retries.retention.row_kind import FIRST_ID
 from retries.retention.running import archive_folder
 

@@ -11,7 +11,7 @@ from django.db import transaction
 from ledger.api.responses import encode_value
 from ledger.database import sql
 from ledger.models import Project
-from retries.retention.project_tables import DERIVED, SECRETS, TABLES
+from retries.retention.projects.tables import DERIVED, SECRETS, TABLES
 
 FETCHED = 500
 
