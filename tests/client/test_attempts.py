@@ -63,6 +63,18 @@ def test_messages_come_at_heartbeats(producer: Client, coder: Client, line: Faul
     assert row.first_delivered_at and row.read_at == row.acknowledged_at
 
 
+def test_a_record_of_limits_that_the_server_refuses_is_sent_once(
+    producer: Client, coder: Client
+) -> None:
+    producer.tasks.enqueue("coder", "code")
+    refused: Any = "no record"
+    with next_of(coder) as attempt:
+        attempt.read_limits = lambda: refused
+        with pytest.raises(TenfourError):
+            attempt.heartbeat()
+        attempt.heartbeat()
+
+
 def test_an_exception_is_a_failure_and_goes_no_further(producer: Client, coder: Client) -> None:
     sent = producer.tasks.enqueue("coder", "code", max_attempts=2, backoff={"base_delay_ms": 0})
     numbers = []

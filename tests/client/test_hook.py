@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from tenfour import Client
 from tenfour.hooks.hook_events import reduce_event
+from tenfour.hooks.hook_store import HookStore
 
-from ledger.models import Attempt, Event, Instruction, Task
+from ledger.models import AccountWindow, Attempt, Event, Instruction, Task
 from tests.client.command import Ran, run_command
 from tests.client.faulty import DROPPED, Fault, FaultyLine
 from tests.serving import Tenfour
@@ -93,6 +94,44 @@ def test_the_status_line_shows_the_limits_and_tells_them_once_a_minute(
     away = draw(60, TENFOUR_URL="http://127.0.0.1:9")
     assert (away.status, away.out) == (0, "5 hours 60%\n")
     assert hook(b"[]", "--status-line").out == hook(b"{", "--status-line").out == ""
+
+
+def test_the_status_line_tells_only_limits_that_changed(
+    hook: Hook, producer: Client, tmp_path: Path
+) -> None:
+    """An idle session shows old figures again and again."""
+
+    def draw(used: str) -> Ran:
+        raw = f'{{"rate_limits": {{"five_hour": {{"used_percentage": {used}}}}}}}'
+        return hook(raw.encode(), "--status-line")
+
+    def told() -> float:
+        [limit] = producer.agents.get("coder").limits
+        return round(limit["used"], 3)
+
+    assert not draw("NaN").err and not producer.agents.get("coder").limits
+    draw("40")
+    [marker] = (tmp_path / "state").rglob("limits-told")
+    assert told() == 0.4
+    AccountWindow.objects.update(used=0.5)
+    for used, expected in (("40", 0.5), ("60", 0.6)):
+        os.utime(marker, (0, 0))
+        draw(used)
+        assert told() == expected
+
+
+def test_the_status_line_and_the_calls_of_a_session_have_files_of_their_own(
+    hook: Hook, tmp_path: Path
+) -> None:
+    store = HookStore(tmp_path, url="http://x", token="t")
+    store.note_told({})
+    store.note_reported("s-1", ["call"])
+    assert store.reported_calls("s-1") == ["call"]
+    (tmp_path / "state").write_text("no folder")
+    raw = b'{"rate_limits": {"five_hour": {"used_percentage": 40}}}'
+    ran = hook(raw, "--status-line")
+    assert (ran.status, ran.out) == (0, "5 hours 40%\n")
+    assert ran.err.startswith("tenfour: The limits were not sent:"), ran.err
 
 
 def test_a_server_that_is_away_blocks_nothing_and_hears_of_it_later(

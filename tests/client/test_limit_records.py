@@ -84,3 +84,13 @@ def test_the_last_event_about_limits_in_a_stream_is_found() -> None:
     found = find_limit_event("\n".join(['{"torn rate_limit_event"', *lines, "rate_limit_event"]))
     assert found == {"type": "rate_limit_event", "rate_limit_info": rate_limit_info("rejected")}
     assert find_limit_event("") is None
+
+
+@pytest.mark.parametrize("number", ["1e999", "-Infinity", "NaN"])
+def test_records_with_numbers_that_cannot_be_sent_are_left_out(tmp_path: Path, number: str) -> None:
+    event = json.dumps({"type": "rate_limit_event", "rate_limit_info": {"resetsAt": 7}})
+    assert find_limit_event(f"{event}\n{event.replace('7', number)}") == json.loads(event)
+    path = write(tmp_path, token_count(primary=window(77)))
+    assert len(read_limit_records(path)) == 1
+    Path(path).write_text(Path(path).read_text().replace("77", number))
+    assert read_limit_records(path) == []

@@ -223,9 +223,10 @@ class Live(Driven[D]):
         limits = self.read_limits() if self.read_limits else None
         if limits is not None and limits != self._sent_limits:
             progress["limit_records"] = [limits]
+        # before the call: a record that the server refuses must not be in each heartbeat
+        self._sent_limits = limits
         beat = yield from self._core.perform(tasks.heartbeat(self.id, output=output, **progress))
         self._sent_output = self._sent_output if output is None else output
-        self._sent_limits = limits
         self.abort_requested = self.abort_requested or beat.abort_requested
         self._has_messages = beat.pending_instructions > 0
         return beat

@@ -106,12 +106,13 @@ class HookStore:
     def note_asked(self) -> None:
         _write(self.folder / "asked", {})
 
-    def has_told(self, seconds: float) -> bool:
-        """Return whether the status line has told the limits in the last seconds."""
-        return self._is_younger("told", seconds)
+    def has_told(self, limits: Mapping[str, Any], seconds: float) -> bool:
+        """Return whether the status line told these limits last, or any in the last seconds."""
+        name = "limits-told"
+        return self._is_younger(name, seconds) or _read(self.folder / name) == limits
 
-    def note_told(self) -> None:
-        _write(self.folder / "told", {})
+    def note_told(self, limits: Mapping[str, Any]) -> None:
+        _write(self.folder / "limits-told", limits)
 
     def _is_younger(self, name: str, seconds: float) -> bool:
         with suppress(OSError):

@@ -10,11 +10,12 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from tenfour import settings
-from tenfour.commands.terminal import OK, complain, say
+from tenfour.commands.terminal import OK, complain, note, say
 from tenfour.hooks.hook_store import HookStore
 from tenfour.http.core import Call, Core
 from tenfour.http.drivers import Driver
 from tenfour.http.problems import TenfourError
+from tenfour.sessions.limit_records import sendable
 from tenfour.setup.connections import state_folder
 
 if TYPE_CHECKING:
@@ -28,13 +29,13 @@ TIMEOUT_S = 2.0
 
 
 def show_status_line(args: argparse.Namespace, raw: bytes) -> int:
-    """Print the used shares of the windows; send them at most once a minute."""
+    """Print the used shares of the windows; send them at most once a minute, if they changed."""
     with suppress(ValueError, RecursionError):
         given = json.loads(raw.decode(errors="replace"))
         limits = given.get("rate_limits") if isinstance(given, dict) else None
         if isinstance(limits, dict):
             say(describe(limits))
-            tell(args.url, limits)
+            tell(args.url, sendable(limits))
     return OK
 
 
@@ -59,9 +60,9 @@ def tell(url: str | None, limits: Mapping[str, Any]) -> None:
     try:
         found = settings.read(url)
         store = HookStore(state_folder(os.environ), url=found.url, token=found.token)
-        if store.is_away() or store.has_told(TELL_EVERY_S):
+        if store.is_away() or store.has_told(limits, TELL_EVERY_S):
             return
-        store.note_told()
+        store.note_told(limits)
         record = {"timestamp": datetime.now(timezone.utc).isoformat(), "rate_limits": limits}
         body = {"hook_event_name": "StatusLine", "tenfour": {"limits": [record]}}
         driver = Driver(found, TIMEOUT_S)
@@ -71,3 +72,5 @@ def tell(url: str | None, limits: Mapping[str, Any]) -> None:
             driver.close()
     except TenfourError as error:
         complain(error)
+    except OSError as error:
+        note(f"The limits were not sent: {error}")

@@ -14,6 +14,7 @@ TAIL_BYTES = 256 * 1024
 # of Codex, one after each answer and one at a turn's end, and of Claude Code
 MARKS = (b'"rate_limits"', b'"usage_limit_exceeded"', b'"rateLimits"', b'"rate_limit_info"')
 STREAM_EVENT = "rate_limit_event"
+EVENT_FIELDS = ("type", "rate_limit_info")
 MOST_LINES = 4
 LONGEST_LINE = 65_536
 # The parts of a line that the server reads, each under the keys that lead to it.
@@ -38,7 +39,7 @@ def read_limit_records(path: str) -> list[dict[str, Any]]:
         if len(line) > LONGEST_LINE or not any(mark in line for mark in MARKS):
             continue
         with suppress(ValueError, RecursionError):
-            record = reduce_record(json.loads(line))
+            record = sendable(reduce_record(json.loads(line)))
             if record.keys() - {"type", "subtype", "timestamp"}:
                 found.append(record)
         if len(found) == MOST_LINES:
@@ -53,8 +54,14 @@ def find_limit_event(output: str) -> dict[str, Any] | None:
             with suppress(ValueError, RecursionError):
                 event = json.loads(line)
                 if isinstance(event, dict) and event.get("type") == STREAM_EVENT:
-                    return {name: event.get(name) for name in ("type", "rate_limit_info")}
+                    return sendable({name: event.get(name) for name in EVENT_FIELDS})
     return None
+
+
+def sendable(record: dict[str, Any]) -> dict[str, Any]:
+    """Return the record; raises ValueError if it has a number that JSON has not, such as 1e999."""
+    json.dumps(record, allow_nan=False)
+    return record
 
 
 def reduce_record(line: Any) -> dict[str, Any]:
