@@ -19,9 +19,9 @@ BROWSER = (("templates", "*.html"), ("dashboard/static", "*.css"), ("dashboard/s
 LIMITS = {
     "server: lines of Python without migrations": at_most(113_255),
     "migrations: lines": at_most(3_225),
-    "client: lines": at_most(17_711),
+    "client: lines": at_most(17_723),
     "templates, CSS, and scripts: lines": at_most(24_454),
-    "tests: lines of Python": at_most(98_313),
+    "tests: lines of Python": at_most(98_374),
     "modules of the largest folder": at_most(16),
     "functions with a docstring: %": at_most(30.0),
     "comments on 100 lines": at_least(3.4),
