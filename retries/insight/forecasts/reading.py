@@ -198,12 +198,13 @@ def build_history(attempts: list[Row], answers: list[Row]) -> tuple[History, str
     cases = [
         Case(
             keys=list_keys(row),
-            plan=row["plan_id"] or row["task_id"],
+            plan=row["plan_id"],
             is_retry=row["is_retry"],
             seconds=row["seconds"],
             end=ENDS[row["how"]],
             wait_s=row["wait_s"],
-            cost=row[unit] or None,
+            # no tokens are none that were told, but no dollars are a price
+            cost=row["usd"] if unit == "usd" else row["tokens"] or None,
         )
         for row in attempts
         if not row["type"].startswith(CHECKPOINT)

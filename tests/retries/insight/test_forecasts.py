@@ -2,16 +2,18 @@
 
 from datetime import timedelta
 from math import inf
+from random import Random
 from typing import Any
 
 import pytest
 
+from ledger.database.sql import Row
 from ledger.models import Agent, Attempt, Plan, Task
 from ledger.states import TaskState
 from retries.insight.forecasts import stored
 from retries.insight.forecasts.cases import AnswerCase, Case, End, History
-from retries.insight.forecasts.reading import read_surroundings
-from retries.insight.forecasts.simulation import OpenTask, Outlook, Slots, forecast
+from retries.insight.forecasts.reading import build_history, read_surroundings
+from retries.insight.forecasts.simulation import OpenTask, Outlook, Simulation, Slots, forecast
 from retries.insight.forecasts.stored import LEAST_PLANS, make_forecasts, read_forecast
 from retries.models import PlanForecast
 from tests.factories import NOW, make_agent
@@ -129,6 +131,65 @@ def test_the_same_state_gives_the_same_forecast() -> None:
     mixed = [Case((), n // 5, False, 10.0 + n % 90, cost=n % 7) for n in range(200)]
     first, second = (ahead([task(), task(0), task()], cases=mixed) for _ in range(2))
     assert first == second
+
+
+def test_a_running_attempt_ends_like_the_longer_ones_of_the_past() -> None:
+    # one in ten takes an hour, and all others a minute
+    cases = [Case((), n // 5, False, 60.0 if n % 10 else 3_600.0) for n in range(200)]
+    found = ahead([task(running_s=600)], cases=cases).seconds
+    assert found is not None and found.high < 2 * 3_600
+    assert found.median == pytest.approx(3_000, rel=0.5)
+
+
+def test_the_short_attempts_of_a_plan_count_less_while_others_run() -> None:
+    cases = [Case((), n // 5, False, 60.0 + n % 5) for n in range(200)]
+    cases += [Case((), "new", False, 20.0)] * 2
+    history = History(cases)
+    assert history.estimate_effect("new").mean < history.estimate_effect("new", running=18).mean < 0
+
+
+def test_the_pace_of_a_plan_is_not_that_of_others() -> None:
+    usual = [Case((), n // 5, False, 60.0 + n % 5) for n in range(200)]
+    slow = [Case((), "new", False, 240.0) for _ in range(10)]
+    others = [task(is_own=False) for _ in range(50)]
+    alone, behind = (median(ahead([*t, task()], cases=[*slow, *usual])) for t in ([], others))
+    # each of the others takes 60 seconds, or what the slow plan adds to their group
+    assert behind - alone < 50 * 90
+
+
+def told(number: int, **more: Any) -> Row:
+    """An attempt as it is read."""
+    names = ("plan_id", "pattern_id", "usd")
+    usual = {"task_id": number, "agent_id": 1, "type": "auto", "title": "", "plan_title": ""}
+    ends = {"is_retry": False, "seconds": 60.0, "how": "done", "wait_s": 0.0, "tokens": 0.0}
+    return dict.fromkeys(names) | usual | ends | more
+
+
+def test_tasks_without_a_plan_do_not_widen_the_intervals_of_plans() -> None:
+    plans = [told(n, plan_id=n // 10, seconds=60.0 + n % 5) for n in range(200)]
+    alone = [told(n, seconds=55.0 if n % 2 else 65.0) for n in range(200)]
+    history, _ = build_history([*plans, *alone], [])
+    assert history.size == 400
+    assert set(history.records) == set(range(20))
+
+
+def test_an_attempt_that_costs_nothing_tells_its_cost() -> None:
+    free, unit = build_history([told(n, usd=0.0, tokens=5.0) for n in range(20)], [])
+    assert (unit, free.find((), is_retry=False).cost_rate) == ("usd", 0.0)
+    untold, unit = build_history([told(n, tokens=float(n < 19)) for n in range(20)], [])
+    assert (unit, untold.find((), is_retry=False).cost_rate) == ("tokens", None)
+
+
+def test_a_retry_of_a_type_is_like_its_type_before_it_is_like_other_retries() -> None:
+    slow = [Case((("type", "auto"),), n, False, 600.0) for n in range(40)]
+    fast = [Case((("type", "docs"),), n, True, 6.0) for n in range(40)]
+    assert median(ahead([task(is_retry=True)], cases=slow + fast)) > 300
+
+
+def test_agents_of_one_account_wait_together_in_any_number() -> None:
+    agents = [Slots(1, account=name) for name in ("one", "two", "one")] + [Slots(1)] * 2
+    simulation = Simulation([task()], agents, History(SAME), plan="new", random=Random(0))
+    assert simulation.sharing == [[0, 2], [1], [0, 2], [3], [4]]
 
 
 # ---- with a database
