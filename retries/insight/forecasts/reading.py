@@ -60,8 +60,9 @@ from newest a left join ledger_plan p on p.id = a.plan_id
 left join lateral (
     select g.pattern_id from ledger_attempt b join ledger_failure f on f.attempt_id = b.id
         join retries_grouped g on g.failure_id = f.id
-    where b.task_id = a.task_id and b.number = a.number - 1
-) l on a.number > 1
+    where a.number > 1 and b.task_id = a.task_id and b.number = a.number - 1
+    limit 1
+) l on true
 order by a.ended_at desc"""
 
 # An answer that aborts its plan lets no task go on.

@@ -71,7 +71,7 @@ select d.*, n.total, n.over, u.usd, u.tokens from due d cross join lateral (
         coalesce(sum(coalesce((a.usage ->> 'input_tokens')::float8, 0)
             + coalesce((a.usage ->> 'output_tokens')::float8, 0)), 0) as tokens
     from ledger_task t join ledger_attempt a on a.task_id = t.id
-    where t.plan_id = d.id and t.replaced_by_id is null and a.usage is not null
+    where t.plan_id = d.id and t.replaced_by_id is null
 ) u
 order by min(coalesce(d.made_at, '-infinity')) over (partition by d.project_id), d.project_id,
     d.made_at nulls first, d.id"""
@@ -157,7 +157,8 @@ def make_forecasts(*, now: datetime, project: Project | None = None) -> dict[str
 
 def choose_plans(plans: Iterable[Row]) -> list[Row]:
     """Return the first plans, up to so many open tasks, and at least one."""
-    found, count = [], 0
+    found: list[Row] = []
+    count = 0
     for plan in plans:
         count += plan["total"] - plan["over"]
         if found and count > MOST_OPEN:
