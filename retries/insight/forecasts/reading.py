@@ -101,7 +101,11 @@ OTHERS = f"""select o.id from unnest(%(agents)s::uuid[]) g(id) cross join latera
         order by t.due_at limit %(most)s)
     union all (select t.id from ledger_task t
         where t.agent_id = g.id and t.state = '{TaskState.BLOCKED}' limit %(most)s)
-) o"""
+) o
+union all (select e.task_id from retries_escalation e
+    where e.project_id = %(project)s and e.state = '{EscalationState.OPEN}'
+        and e.agent_id = any(%(agents)s) and e.task_id is not null
+    order by e.id limit {MOST_OTHERS})"""
 
 # In the order in which the agents take them.
 TASKS = f"""select t.id, t.plan_id, t.agent_id, t.type, t.title, t.state, t.blocked_reason,
@@ -161,12 +165,13 @@ class Surroundings:
                     left.append(need)
         return found
 
-    def has_paused_agent(self, needed: dict[UUID, Row]) -> bool:
-        return any(self.agents[row["agent_id"]]["paused"] for row in needed.values())
+    def has_paused_agent(self, rows: Iterable[Row]) -> bool:
+        return any(self.agents[row["agent_id"]]["paused"] for row in rows)
 
     def is_stuck(self, needed: dict[UUID, Row]) -> bool:
         """Return whether a task needs one that no agent will do: missing, failed, or paused."""
-        return any(self.lacks(row, needed) for row in needed.values())
+        rows = needed.values()
+        return self.has_paused_agent(rows) or any(self.lacks(row, needed) for row in rows)
 
     def lacks(self, row: Row, among: Container[UUID]) -> bool:
         return bool(row["unmet"] > sum(need in among for need in self.needs.get(row["id"], ())))
@@ -245,7 +250,7 @@ def read_surroundings(project: UUID, plans: list[UUID], *, now: datetime) -> Sur
     needed = sql.run(NEEDED, plans=plans)
     taking = list({row["agent_id"] for row in needed})
     most = max(LEAST_OTHERS, MOST_OTHERS // max(1, len(taking)))
-    others = sql.run(OTHERS, agents=taking, most=most)
+    others = sql.run(OTHERS, project=project, agents=taking, most=most)
     agents = {row["id"]: row for row in sql.run(AGENTS, project=project, agents=taking)}
     tasks = sql.run(TASKS, ids=list({row["id"] for row in [*needed, *others]}))
     known = {row["id"]: row for row in tasks if row["agent_id"] in agents}

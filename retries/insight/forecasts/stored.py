@@ -205,7 +205,7 @@ def look_ahead(
     none = Outlook(None, None, found.history.size)
     if found.history.size < LEAST_CASES:
         return Reason.FEW_CASES, none
-    if found.has_paused_agent(needed):
+    if found.has_paused_agent(row for row in needed.values() if row["plan_id"] == plan):
         return Reason.AGENT_PAUSED, none
     if found.is_stuck(needed):
         return Reason.STUCK, none

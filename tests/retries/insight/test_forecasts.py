@@ -339,11 +339,19 @@ def test_what_a_plan_needs_of_others_is_simulated(agent: Agent, history: Plan) -
         ((0,), False),
         ((1,), True),
     ]
+    asked = add(before, agent, 5, now=now, max_attempts=1, priority=9)
+    attempt(agent, asked, now=now, error="it broke")
+    now += MINUTE
+    found = read_surroundings(agent.project_id, [plan.pk], now=now)
+    tasks, slots = found.build(plan.pk, needed)
+    assert (tasks[0].asked_s, tasks[0].is_own) == (15.0, False)
     # the idle agent has never run, and its concurrency is all that is known
-    assert slots == [Slots(3), Slots(1)]
+    assert set(slots) == {Slots(3), Slots(1)}
     Agent.objects.filter(pk=idle.pk).update(paused=True)
     make_forecasts(now=now)
-    assert read_forecast(plan).reason == "agent_paused"
+    assert read_forecast(plan).reason == "stuck"
+    now += MINUTE
+    assert plan.pk not in [row["id"] for row in sql.run(stored.DUE, of=None, before=NOW)]
 
 
 @pytest.mark.django_db
@@ -355,9 +363,10 @@ def test_many_tasks_of_others_leave_a_plan_whole(
     now = NOW + 60 * MINUTE
     for _ in range(5):
         make_task(agent, type="auto", priority=5, now=now)
+    before = under_way(agent, 4, now=now, ref="02-01")
     plan = under_way(agent, 6, now=now)
-    assert make_forecasts(now=now)["made"] == 1
-    found = read_surroundings(agent.project_id, [plan.pk], now=now)
+    assert make_forecasts(now=now)["made"] == 2
+    found = read_surroundings(agent.project_id, [before.pk, plan.pk], now=now)
     tasks, _ = found.build(plan.pk, found.find_needed(plan.pk))
     assert [each.is_own for each in tasks] == [False] * 2 + [True] * 6
     # a plan that has ended since has nothing to forecast
