@@ -243,7 +243,6 @@ class Surroundings:
 
 
 def read_surroundings(project: UUID, plans: list[UUID], *, now: datetime) -> Surroundings:
-    """Read what forecasts of these plans of a project need."""
     floor = first_id(now - timedelta(days=DAYS) - LONGEST_ATTEMPT - SLACK)
     attempts = sql.run_custom_plan(ATTEMPTS, project=project, floor=floor)
     history, unit = build_history(attempts, sql.run(ANSWERS, project=project))
