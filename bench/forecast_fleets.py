@@ -29,6 +29,7 @@ class Variant:
     sleeps: bool = False
     crowding: float = 0.0  # plans that are under way at the same time
     tasks: tuple[int, int] = (8, 40)
+    slots: tuple[int, int] = (1, 3)  # of each agent
 
 
 VARIANTS = (
@@ -41,6 +42,7 @@ VARIANTS = (
     Variant("limits", limited=0.7),
     Variant("people sleep", sleeps=True, failing=(0.1, 0.4)),
     Variant("crowded", crowding=2.0),
+    Variant("many slots", slots=(10, 20), tasks=(20, 80)),
     Variant("everything", "mixed", 0.6, limited=0.4, sleeps=True, crowding=1.0, tasks=(5, 80)),
 )
 
@@ -104,7 +106,7 @@ def build_fleet(variant: Variant, seed: int) -> Fleet:
     """Build a fleet and let its plans run to their ends."""
     rng = random.Random(f"{variant.name}:{seed}")
     agents, kinds = rng.randint(1, 4), rng.randint(1, 4)
-    slots = [rng.randint(1, 3) for _ in range(agents)]
+    slots = [rng.randint(*variant.slots) for _ in range(agents)]
     lengths = [rng.lognormvariate(log(600), 0.8) for _ in range(kinds)]
     failing = [rng.uniform(*variant.failing) for _ in range(kinds)]
     jobs: list[Job] = []

@@ -38,7 +38,7 @@ class Case:
     """An attempt of the past; `keys` are the groups that it belongs to, the narrowest first.
 
     `wait_s` is the time until the task could go on, or until its agent got work again if it was
-    released. `cost` is None where it was not reported.
+    released. `cost` is None where it was not reported, and `plan` for a task without one.
     """
 
     keys: tuple[Hashable, ...]
@@ -79,12 +79,17 @@ class Group:
     cases: list[Case] = field(default_factory=list)
     done: list[Case] = field(default_factory=list)
     others: list[Case] = field(default_factory=list)
+    # by length, and the lengths
+    ordered: list[Case] = field(default_factory=list)
+    lengths: list[float] = field(default_factory=list)
     mean_log: float = 0.0
     cost_rate: float | None = None
 
     def close(self) -> None:
         self.done = [case for case in self.cases if case.end is End.DONE]
         self.others = [case for case in self.cases if case.end is not End.DONE]
+        self.ordered = sorted(self.cases, key=lambda case: case.seconds)
+        self.lengths = [case.seconds for case in self.ordered]
         self.mean_log = fmean(log(max(case.seconds, SHORTEST_S)) for case in self.cases)
         known = [case for case in self.cases if case.cost is not None]
         if len(known) >= LEAST_CASES:
@@ -138,15 +143,17 @@ class History:
         self.size = len(cases)
         self.records: dict[Hashable, Record] = {}
         for case in cases if self.size >= LEAST_CASES else ():
+            if case.plan is None:
+                continue
             record = self.records.setdefault(case.plan, Record())
             record.add(case, self.find(case.keys, is_retry=case.is_retry))
         self.between, self.within = self.measure_spread()
 
     def find(self, keys: Sequence[Hashable], *, is_retry: bool) -> Group:
         """Return the narrowest group with enough cases, or that of all cases."""
-        # A retry without enough like it is taken to be like any attempt.
-        for kind in (is_retry, None):
-            for key in (*keys, ALL):
+        # A retry without enough like it is taken to be like any attempt of its group.
+        for key in (*keys, ALL):
+            for kind in (is_retry, None):
                 group = self.groups.get((key, kind))
                 if group and len(group.cases) >= LEAST_CASES:
                     return group
@@ -169,8 +176,10 @@ class History:
         between = (plans * seen + PRIOR_PLANS * PRIOR_VARIANCE) / (plans + PRIOR_PLANS)
         return between, max(inside, LEAST_VARIANCE)
 
-    def estimate_effect(self, plan: Hashable) -> Effect:
+    def estimate_effect(self, plan: Hashable, *, running: int = 0) -> Effect:
         """Return how the plan's durations differ, by those of its attempts that have ended."""
         own = self.records.get(plan, Record()).residuals
-        precision = 1 / self.between + len(own) / self.within
-        return Effect(sum(own) / self.within / precision, precision**-0.5)
+        # The attempts that have ended are the short ones, the more so the more still run.
+        weight = len(own) / (len(own) + running) / self.within if own else 0.0
+        precision = 1 / self.between + len(own) * weight
+        return Effect(sum(own) * weight / precision, precision**-0.5)

@@ -4,6 +4,8 @@ Each run lets the agents take the tasks in the order of their queues, and draws 
 and costs of attempts from those of like tasks in the past.
 """
 
+from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -30,7 +32,6 @@ MOST_WORK = 15_000
 MOST_ANSWERS, MOST_TRIES = 5, 30
 # the bounds of an interval that holds 80 %, and the median
 QUANTILES = (0.1, 0.5, 0.9)
-TRIES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,7 @@ def forecast(
     """Return the outlook of a plan whose tasks stand in the order in which agents take them."""
     if history.size < LEAST_CASES:
         return Outlook(None, None, history.size)
+    running = sum(task.is_own and task.running_s is not None for task in tasks)
     asks = any(task.is_own and task.asked_s is not None for task in tasks)
     if asks and history.answer_count < LEAST_CASES:
         return Outlook(None, None, history.answer_count, is_missing_answers=True)
@@ -104,7 +106,7 @@ def forecast(
     runs = max(LEAST_RUNS, min(MOST_RUNS, MOST_WORK // len(tasks)))
     # The factor that a plan's durations have in common is spread evenly over the runs, so that
     # few runs suffice.
-    effect = history.estimate_effect(plan)
+    effect = history.estimate_effect(plan, running=running)
     found = [
         simulation.run(exp(effect.mean + effect.deviation * NormalDist().inv_cdf((n + 0.5) / runs)))
         for n in range(runs)
@@ -128,10 +130,6 @@ def read_range(values: Sequence[float]) -> Range:
         rest = place - int(place)
         found.append(below + rest * (above - below) if above > below else below)
     return Range(*found)
-
-
-def is_shared(one: Slots, other: Slots) -> bool:
-    return one.account is not None and one.account == other.account
 
 
 def measure_peak(spans: Iterable[tuple[float, float]]) -> int:
@@ -162,7 +160,8 @@ class Simulation:
         random: Random,
     ) -> None:
         self.tasks, self.agents, self.random = tasks, agents, random
-        self.answers = history.answers
+        self.answers = sorted(history.answers, key=lambda answer: answer.seconds)
+        self.answer_times = [answer.seconds for answer in self.answers]
         self.dependents: list[list[int]] = [[] for _ in tasks]
         for place, task in enumerate(tasks):
             for need in task.needs:
@@ -182,8 +181,11 @@ class Simulation:
         self.is_own = [task.is_own for task in tasks]
         self.starts = [task.starts_in_s for task in tasks]
         # the agents that wait at a limit of each agent's account
+        accounts: dict[Hashable, list[int]] = defaultdict(list)
+        for number, agent in enumerate(agents):
+            accounts[number if agent.account is None else agent.account].append(number)
         self.sharing = [
-            [n for n, other in enumerate(agents) if n == number or is_shared(agent, other)]
+            accounts[number if agent.account is None else agent.account]
             for number, agent in enumerate(agents)
         ]
         self.ends = history.records.get(plan, Record()).ends
@@ -208,7 +210,8 @@ class Simulation:
     def run(self, factor: float) -> tuple[float, float]:
         """Return when the plan ends and what it costs, if its durations differ by this factor."""
         # local names take a fifth off the time of a run
-        tasks, answers, random = self.tasks, self.answers, self.random.random
+        tasks, random = self.tasks, self.random.random
+        answers, times = self.answers, self.answer_times
         kinds, agent_of, is_own, starts = self.kinds, self.agent_of, self.is_own, self.starts
         draws = [(self.draw_share(group), group) for group in self.groups]
         unmet = [len(task.needs) for task in tasks]
@@ -233,14 +236,18 @@ class Simulation:
             nonlocal cost
             tries[place] += 1
             share, group = draws[kinds[place][is_retry[place]]]
-            for _ in range(TRIES):
-                pool = group.done if random() < share else group.others
-                pool = pool or group.cases
+            # the pace of a plan says nothing of another's
+            pace = factor if is_own[place] else 1.0
+            longer = bisect_right(group.lengths, since / pace) if since else 0
+            if not since:
+                pool = (group.done if random() < share else group.others) or group.cases
                 case = pool[int(random() * len(pool))]
-                length = case.seconds * factor
-                if length > since:
-                    break
+                length = case.seconds * pace
+            elif longer < len(group.lengths):
+                case = group.ordered[longer + int(random() * (len(group.lengths) - longer))]
+                length = max(case.seconds * pace, since)
             else:  # it runs for longer than those of the past: the longer, the longer it goes on
+                case = group.cases[int(random() * len(group.cases))]
                 length = since * (1 - random()) ** -0.5
             ending[place] = case
             heappush(events, (now + length - since, ENDS, place))
@@ -251,12 +258,12 @@ class Simulation:
 
         def ask(place: int, now: float, *, since: float = 0.0) -> None:
             asked[place] += 1
-            for _ in range(TRIES):
-                answer = answers[int(random() * len(answers))]
+            longer = bisect_right(times, since) if since else 0
+            if longer < len(answers):
+                answer = answers[longer + int(random() * (len(answers) - longer))]
                 length = answer.seconds
-                if length > since:
-                    break
             else:
+                answer = answers[int(random() * len(answers))]
                 length = since * (1 - random()) ** -0.5
             goes_on = tasks[place].is_checkpoint or asked[place] >= MOST_ANSWERS
             granted[place] = 0 if goes_on else answer.attempts

@@ -1,10 +1,12 @@
 """Make, keep, score, and read the forecasts of plans that are under way."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
@@ -20,7 +22,9 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 # of one run of the clock
-MOST_PLANS, MOST_PROCESSOR_S = 200, 5.0
+MOST_PLANS, MOST_S = 200, 5.0
+# the plans that are looked at for changes, and the open tasks of a project that are read
+MOST_CANDIDATES, MOST_OPEN = 1_000, 20_000
 # a plan of which no task has changed is forecast again after this time
 REST = timedelta(minutes=10)
 # the plans that must have ended before it is shown how many ended inside their intervals
@@ -40,18 +44,24 @@ class Reason(StrEnum):
     NOT_UNDER_WAY = "not_under_way"
 
 
-# The plans whose forecasts are the oldest, with their tasks and what they have spent.
-DUE = f"""with due as materialized (
-    select p.id, p.project_id, p.run, f.made_at from ledger_plan p
+# The plans whose forecasts are the oldest, with their tasks and what they have spent. The project
+# whose oldest forecast is the oldest comes first, so that each has its turn.
+DUE = f"""with oldest as materialized (
+    select p.id, p.project_id, p.run, f.made_at, f.reason from ledger_plan p
     left join retries_planforecast f on f.plan_id = p.id and f.run = p.run and not f.is_kept
     where p.completed_at is null and p.aborted_at is null and p.paused_at is null
         and (%(of)s::uuid is null or p.project_id = %(of)s)
-        and (f.made_at is null or f.made_at < %(before)s or exists (
-            select from ledger_task t where t.plan_id = p.id and t.updated_at > f.made_at)
-            or (f.reason = '{Reason.AGENT_PAUSED}') <> exists (
-                select from ledger_task t join ledger_agent a on a.id = t.agent_id
-                where t.plan_id = p.id and t.state not in ({FINAL_STATES}) and a.paused))
-    order by f.made_at nulls first, p.id limit {MOST_PLANS}
+        and exists (select from ledger_task t where t.plan_id = p.id
+            and t.state not in ({FINAL_STATES}) and t.replaced_by_id is null)
+    order by f.made_at nulls first, p.id limit {MOST_CANDIDATES}
+), due as materialized (
+    select f.* from oldest f
+    where f.made_at is null or f.made_at < %(before)s or exists (
+            select from ledger_task t where t.plan_id = f.id and t.updated_at > f.made_at)
+        or f.reason <> '{Reason.FEW_CASES}' and (f.reason = '{Reason.AGENT_PAUSED}') <> exists (
+            select from ledger_task t join ledger_agent a on a.id = t.agent_id
+            where t.plan_id = f.id and t.state not in ({FINAL_STATES}) and a.paused)
+    order by f.made_at nulls first, f.id limit {MOST_PLANS}
 )
 select d.*, n.total, n.over, u.usd, u.tokens from due d cross join lateral (
     select count(*) as total, count(*) filter (where t.state in ({FINAL_STATES})) as over
@@ -61,10 +71,10 @@ select d.*, n.total, n.over, u.usd, u.tokens from due d cross join lateral (
         coalesce(sum(coalesce((a.usage ->> 'input_tokens')::float8, 0)
             + coalesce((a.usage ->> 'output_tokens')::float8, 0)), 0) as tokens
     from ledger_task t join ledger_attempt a on a.task_id = t.id
-    where t.plan_id = d.id and a.usage is not null
+    where t.plan_id = d.id and t.replaced_by_id is null
 ) u
-where n.over < n.total
-order by d.project_id, d.made_at nulls first"""
+order by min(coalesce(d.made_at, '-infinity')) over (partition by d.project_id), d.project_id,
+    d.made_at nulls first, d.id"""
 
 COLUMNS = """plan_id, project_id, run, made_at, reason, cases, low_at, median_at, high_at, spent,
     low_cost, median_cost, high_cost, cost_unit"""
@@ -88,7 +98,7 @@ on conflict (plan_id, run, is_kept) do update set made_at = excluded.made_at,
     high_cost = excluded.high_cost, cost_unit = excluded.cost_unit"""
 
 # A pause and an abort are decisions that no forecast knows of, and so is a restart: what was
-# forecast before is not compared with the end.
+# forecast before is not compared with the end, unless the plan was too late for it already.
 SETTLE = """with ended as (
     update retries_planforecast f set ended_at = p.completed_at from ledger_plan p
     where f.is_kept and f.ended_at is null and p.id = f.plan_id and p.run = f.run
@@ -102,6 +112,7 @@ SETTLE = """with ended as (
         and (p.run <> f.run or p.aborted_at is not null
             or p.paused_at is not null and p.completed_at is null
             or p.completed_at is not null and not f.is_kept)
+        and not (f.is_kept and f.high_at < %(now)s)
 )
 select plan_id from ended"""
 
@@ -123,24 +134,41 @@ OF_PLAN = """(select to_jsonb(x) from (
 
 def make_forecasts(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
     of = project.pk if project else None
-    ended = sql.run(SETTLE, of=of)
+    ended = sql.run(SETTLE, of=of, now=now)
     due = sql.run(DUE, of=of, before=now - REST)
-    started, made = time.process_time(), 0
-    found: Surroundings | None = None
-    project_id = None
-    for row in due:
-        if time.process_time() - started > MOST_PROCESSOR_S:
-            break  # the others are the oldest of the next run
-        if found is None or project_id != row["project_id"]:
-            project_id = row["project_id"]
-            found = read_surroundings(project_id, now=now)
-        store(row, found)
-        made += 1
-    return {"made": made, "left": len(due) - made, "ended": len(ended)}
+    started, made, skipped = time.monotonic(), 0, 0
+    for id, group in groupby(due, key=itemgetter("project_id")):
+        # the others are the oldest of the next run
+        if time.monotonic() - started > MOST_S:
+            break
+        plans = choose_plans(group)
+        found = read_surroundings(id, [plan["id"] for plan in plans], now=now)
+        for plan in plans:
+            if time.monotonic() - started > MOST_S:
+                break
+            # its last task may have ended since, or it was paused
+            if needed := found.find_needed(plan["id"]):
+                store(plan, needed, found)
+                made += 1
+            else:
+                skipped += 1
+    return {"made": made, "left": len(due) - made - skipped, "ended": len(ended)}
 
 
-def store(plan: Row, found: Surroundings) -> None:
-    reason, outlook = look_ahead(plan["id"], plan["run"], found)
+def choose_plans(plans: Iterable[Row]) -> list[Row]:
+    """Return the first plans, up to so many open tasks, and at least one."""
+    found: list[Row] = []
+    count = 0
+    for plan in plans:
+        count += plan["total"] - plan["over"]
+        if found and count > MOST_OPEN:
+            break
+        found.append(plan)
+    return found
+
+
+def store(plan: Row, needed: dict[UUID, Row], found: Surroundings) -> None:
+    reason, outlook = look_ahead(plan["id"], plan["run"], needed, found)
     spent = plan[found.unit]
     seconds, cost = outlook.seconds, outlook.cost
     times = dict.fromkeys(("low_at", "median_at", "high_at")) | (
@@ -171,17 +199,18 @@ def name_bounds(of: Range) -> list[tuple[str, float]]:
     return [("low", of.low), ("median", of.median), ("high", of.high)]
 
 
-def look_ahead(plan: UUID, run: int, found: Surroundings) -> tuple[Reason | None, Outlook]:
+def look_ahead(
+    plan: UUID, run: int, needed: dict[UUID, Row], found: Surroundings
+) -> tuple[Reason | None, Outlook]:
     none = Outlook(None, None, found.history.size)
     if found.history.size < LEAST_CASES:
         return Reason.FEW_CASES, none
-    if found.has_paused_agent(plan):
+    if found.has_paused_agent(row for row in needed.values() if row["plan_id"] == plan):
         return Reason.AGENT_PAUSED, none
-    if found.is_stuck(plan):
+    if found.is_stuck(needed):
         return Reason.STUCK, none
-    outlook = forecast(
-        found.build_tasks(plan), found.slots, found.history, plan=plan, seed=f"{plan}:{run}"
-    )
+    tasks, slots = found.build(plan, needed)
+    outlook = forecast(tasks, slots, found.history, plan=plan, seed=f"{plan}:{run}")
     return Reason.FEW_ANSWERS if outlook.is_missing_answers else None, outlook
 
 

@@ -2,19 +2,22 @@
 
 from datetime import timedelta
 from math import inf
+from random import Random
 from typing import Any
 
 import pytest
 
+from ledger.database import sql
+from ledger.database.sql import Row
 from ledger.models import Agent, Attempt, Plan, Task
 from ledger.states import TaskState
-from retries.insight.forecasts import stored
+from retries.insight.forecasts import reading, stored
 from retries.insight.forecasts.cases import AnswerCase, Case, End, History
-from retries.insight.forecasts.reading import read_surroundings
-from retries.insight.forecasts.simulation import OpenTask, Outlook, Slots, forecast
+from retries.insight.forecasts.reading import build_history, read_surroundings
+from retries.insight.forecasts.simulation import OpenTask, Outlook, Simulation, Slots, forecast
 from retries.insight.forecasts.stored import LEAST_PLANS, make_forecasts, read_forecast
 from retries.models import PlanForecast
-from tests.factories import NOW, make_agent
+from tests.factories import NOW, make_agent, make_project
 from tests.retries.moves import make_task
 from tests.retries.renderings.stories import add, attempt, begin, end, make_plan
 
@@ -131,6 +134,65 @@ def test_the_same_state_gives_the_same_forecast() -> None:
     assert first == second
 
 
+def test_a_running_attempt_ends_like_the_longer_ones_of_the_past() -> None:
+    # one in ten takes an hour, and all others a minute
+    cases = [Case((), n // 5, False, 60.0 if n % 10 else 3_600.0) for n in range(200)]
+    found = ahead([task(running_s=600)], cases=cases).seconds
+    assert found is not None and found.high < 2 * 3_600
+    assert found.median == pytest.approx(3_000, rel=0.5)
+
+
+def test_the_short_attempts_of_a_plan_count_less_while_others_run() -> None:
+    cases = [Case((), n // 5, False, 60.0 + n % 5) for n in range(200)]
+    cases += [Case((), "new", False, 20.0)] * 2
+    history = History(cases)
+    assert history.estimate_effect("new").mean < history.estimate_effect("new", running=18).mean < 0
+
+
+def test_the_pace_of_a_plan_is_not_that_of_others() -> None:
+    usual = [Case((), n // 5, False, 60.0 + n % 5) for n in range(200)]
+    slow = [Case((), "new", False, 240.0) for _ in range(10)]
+    others = [task(is_own=False) for _ in range(50)]
+    alone, behind = (median(ahead([*t, task()], cases=[*slow, *usual])) for t in ([], others))
+    # each of the others takes 60 seconds, or what the slow plan adds to their group
+    assert behind - alone < 50 * 90
+
+
+def told(number: int, **more: Any) -> Row:
+    """An attempt as it is read."""
+    names = ("plan_id", "pattern_id", "usd")
+    usual = {"task_id": number, "agent_id": 1, "type": "auto", "title": "", "plan_title": ""}
+    ends = {"is_retry": False, "seconds": 60.0, "how": "done", "wait_s": 0.0, "tokens": 0.0}
+    return dict.fromkeys(names) | usual | ends | more
+
+
+def test_tasks_without_a_plan_do_not_widen_the_intervals_of_plans() -> None:
+    plans = [told(n, plan_id=n // 10, seconds=60.0 + n % 5) for n in range(200)]
+    alone = [told(n, seconds=55.0 if n % 2 else 65.0) for n in range(200)]
+    history, _ = build_history([*plans, *alone], [])
+    assert history.size == 400
+    assert set(history.records) == set(range(20))
+
+
+def test_an_attempt_that_costs_nothing_tells_its_cost() -> None:
+    free, unit = build_history([told(n, usd=0.0, tokens=5.0) for n in range(20)], [])
+    assert (unit, free.find((), is_retry=False).cost_rate) == ("usd", 0.0)
+    untold, unit = build_history([told(n, tokens=float(n < 19)) for n in range(20)], [])
+    assert (unit, untold.find((), is_retry=False).cost_rate) == ("tokens", None)
+
+
+def test_a_retry_of_a_type_is_like_its_type_before_it_is_like_other_retries() -> None:
+    slow = [Case((("type", "auto"),), n, False, 600.0) for n in range(40)]
+    fast = [Case((("type", "docs"),), n, True, 6.0) for n in range(40)]
+    assert median(ahead([task(is_retry=True)], cases=slow + fast)) > 300
+
+
+def test_agents_of_one_account_wait_together_in_any_number() -> None:
+    agents = [Slots(1, account=name) for name in ("one", "two", "one")] + [Slots(1)] * 2
+    simulation = Simulation([task()], agents, History(SAME), plan="new", random=Random(0))
+    assert simulation.sharing == [[0, 2], [1], [0, 2], [3], [4]]
+
+
 # ---- with a database
 
 
@@ -234,23 +296,139 @@ def test_waits_slots_and_other_work_are_read(agent: Agent, history: Plan) -> Non
     Agent.objects.filter(pk=idle.pk).update(concurrency=3)
     plan = Plan.objects.get(ref="03-01")
     Task.objects.filter(ref="03-01:task-1").update(not_before=now + 30 * MINUTE)
-    found = read_surroundings(agent.project_id, now=now)
-    # it ran one at a time; the other has never run, and its concurrency is all that is known
-    assert dict(zip((row["name"] for row in found.agents.values()), found.slots, strict=True)) == {
-        "coder": Slots(1, 600.0),
-        "idle": Slots(3),
-    }
-    other, first, second = found.build_tasks(plan.pk)
+
+    def read() -> tuple[list[OpenTask], list[Slots]]:
+        found = read_surroundings(agent.project_id, [plan.pk], now=now)
+        return found.build(plan.pk, found.find_needed(plan.pk))
+
+    # it ran one at a time
+    (other, first, second), slots = read()
+    assert slots == [Slots(1, 600.0)]
     assert [each.is_own for each in (other, first, second)] == [False, True, True]
     assert (second.needs, second.starts_in_s) == ((1,), 1_800.0)
     begun = begin(agent, Task.objects.get(ref="03-01:task-0").pk, now=now + 11 * MINUTE)
-    found = read_surroundings(agent.project_id, now=now + 12 * MINUTE)
-    first = found.build_tasks(plan.pk)[1]
+    now += 12 * MINUTE
+    first = read()[0][1]
     assert (first.running_s, first.is_retry, first.attempts_left) == (60.0, False, 3)
-    end(agent, begun, now=now + 12 * MINUTE, error="it broke")
-    found = read_surroundings(agent.project_id, now=now + 13 * MINUTE)
-    first = found.build_tasks(plan.pk)[1]
+    end(agent, begun, now=now, error="it broke")
+    now += MINUTE
+    first = read()[0][1]
     assert (first.running_s, first.is_retry, first.attempts_left) == (None, True, 2)
+
+
+@pytest.mark.django_db
+def test_what_a_plan_needs_of_others_is_simulated(agent: Agent, history: Plan) -> None:
+    now = NOW + 60 * MINUTE
+    idle = make_agent("idle")
+    Agent.objects.filter(pk=idle.pk).update(concurrency=3)
+    before = make_plan(agent, "02-01", now=now)
+    base = add(before, idle, 0, now=now)
+    between = add(before, idle, 1, now=now, needs=[base])
+    plan = make_plan(agent, "03-01", now=now)
+    add(plan, agent, 0, now=now, needs=[between])
+    # what another plan's task needs is outside: it can't come before
+    elsewhere = add(before, make_agent("elsewhere"), 2, now=now)
+    blocked = add(before, agent, 3, now=now, needs=[elsewhere], priority=5)
+    add(before, agent, 4, now=now, needs=[blocked], priority=5)
+    found = read_surroundings(agent.project_id, [plan.pk], now=now)
+    needed = found.find_needed(plan.pk)
+    assert not found.is_stuck(needed)
+    tasks, slots = found.build(plan.pk, needed)
+    assert [(each.needs, each.is_own) for each in tasks] == [
+        ((), False),
+        ((0,), False),
+        ((1,), True),
+    ]
+    asked = add(before, agent, 5, now=now, max_attempts=1, priority=9)
+    attempt(agent, asked, now=now, error="it broke")
+    now += MINUTE
+    found = read_surroundings(agent.project_id, [plan.pk], now=now)
+    tasks, slots = found.build(plan.pk, needed)
+    assert (tasks[0].asked_s, tasks[0].is_own) == (15.0, False)
+    # the idle agent has never run, and its concurrency is all that is known
+    assert set(slots) == {Slots(3), Slots(1)}
+    Agent.objects.filter(pk=idle.pk).update(paused=True)
+    make_forecasts(now=now)
+    assert read_forecast(plan).reason == "stuck"
+    now += MINUTE
+    assert plan.pk not in [row["id"] for row in sql.run(stored.DUE, of=None, before=NOW)]
+
+
+@pytest.mark.django_db
+def test_many_tasks_of_others_leave_a_plan_whole(
+    agent: Agent, history: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "MOST_OTHERS", 2)
+    monkeypatch.setattr(reading, "LEAST_OTHERS", 1)
+    now = NOW + 60 * MINUTE
+    for _ in range(5):
+        make_task(agent, type="auto", priority=5, now=now)
+    before = under_way(agent, 4, now=now, ref="02-01")
+    plan = under_way(agent, 6, now=now)
+    assert make_forecasts(now=now)["made"] == 2
+    found = read_surroundings(agent.project_id, [before.pk, plan.pk], now=now)
+    tasks, _ = found.build(plan.pk, found.find_needed(plan.pk))
+    assert [each.is_own for each in tasks] == [False] * 2 + [True] * 6
+    # a plan that has ended since has nothing to forecast
+    assert found.find_needed(history.pk) == {}
+
+
+@pytest.mark.django_db
+def test_the_project_with_the_oldest_forecast_comes_first(agent: Agent, history: Plan) -> None:
+    now = NOW + 60 * MINUTE
+    other = make_agent("other", project=make_project("other"))
+    plans = [under_way(each, 1, now=now, ref="05-01") for each in (agent, other)]
+    make_forecasts(now=now)
+    for early in plans:
+        PlanForecast.objects.update(made_at=now)
+        PlanForecast.objects.filter(plan=early).update(made_at=now - MINUTE)
+        due = sql.run(stored.DUE, of=None, before=now + MINUTE)
+        assert due[0]["id"] == early.pk
+
+
+@pytest.mark.django_db
+def test_a_late_plan_counts_as_outside_though_a_person_stops_it(
+    agent: Agent, history: Plan
+) -> None:
+    now = NOW + 60 * MINUTE
+    plan = under_way(agent, now=now)
+    at = attempt(agent, Task.objects.get(ref="03-01:task-0").pk, now=now)
+    make_forecasts(now=at)
+    kept = PlanForecast.objects.get(plan=plan, is_kept=True)
+    assert kept.high_at
+    Plan.objects.filter(pk=plan.pk).update(aborted_at=kept.high_at + MINUTE)
+    make_forecasts(now=kept.high_at + 2 * MINUTE)
+    assert PlanForecast.objects.get(plan=plan).is_kept
+
+
+@pytest.mark.django_db
+def test_replaced_tasks_and_few_cases_make_no_work(agent: Agent) -> None:
+    now = NOW + 60 * MINUTE
+    plan = under_way(agent, 3, now=now)
+    first, second, _ = Task.objects.filter(plan=plan).order_by("pk")
+    attempt(agent, first.pk, now=now, usage={"cost_usd": 3.0})
+    Task.objects.filter(pk=first.pk).update(replaced_by=second)
+    now += MINUTE
+    Task.objects.filter(plan=plan).update(updated_at=now)
+    [row] = sql.run(stored.DUE, of=None, before=now)
+    assert (row["total"], row["over"], row["usd"]) == (2, 0, 0.0)
+    # few cases stay few when an agent is paused
+    assert make_forecasts(now=now)["made"] == 1
+    assert read_forecast(plan).reason == "few_cases"
+    Agent.objects.update(paused=True)
+    assert make_forecasts(now=now)["made"] == 0
+    # a plan without an open task keeps no other from its turn
+    Task.objects.filter(plan=plan).update(replaced_by=second)
+    assert sql.run(stored.DUE, of=None, before=now + MINUTE) == []
+
+
+def test_the_plans_of_a_reading_have_bounded_tasks() -> None:
+    def open_tasks(*counts: int) -> list[int]:
+        plans = stored.choose_plans({"total": count + 7, "over": 7} for count in counts)
+        return [plan["total"] - 7 for plan in plans]
+
+    assert open_tasks(stored.MOST_OPEN + 1, 1) == [stored.MOST_OPEN + 1]
+    assert open_tasks(1, 2, stored.MOST_OPEN, 3) == [1, 2]
 
 
 @pytest.mark.django_db
