@@ -19,7 +19,7 @@ from django.db.models import (
     Value,
     When,
 )
-from django.db.models.functions import Greatest
+from django.db.models.functions import Greatest, Least
 
 from ledger import instructions, journal
 from ledger.errors import Invalid, Refusal
@@ -243,7 +243,10 @@ def end_waits(agents: Iterable[Agent], *, only: Q | None = None, now: datetime) 
         # the latest of both times; PostgreSQL leaves out a null
         due_at = Greatest(Value(now), "not_before")
         late.update(due_at=due_at, version=F("version") + 1, updated_at=now)
-        Agent.objects.filter(pk=agent.pk).update(waits_until=now)
+        # A wait of the account moves the beginning of the agent's own waits on, to after its end.
+        Agent.objects.filter(pk=agent.pk).update(
+            waits_until=now, waits_since=Least(F("waits_since"), Value(now))
+        )
     return found
 
 

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from ledger import tokens
+from ledger import agents, tokens
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import AccountWindow, Agent, Event, Project
 from tests.conftest import Api
@@ -165,6 +165,10 @@ def test_a_token_names_the_account_of_its_facts_and_of_its_agent(
     share(Api(rotated["secret"]), operator, 1.0)
     rows = AccountWindow.objects.order_by("account").values_list("account", "used")
     assert list(rows) == [("team-a", 1.0), ("team-b", 0.7)]
+    assert Agent.objects.get(name="second").waits_until > timezone.now()
+    # The agent waits for the limit that its token's account reached, although it is billed to another.
+    agents.pause([Agent.objects.get(name="second")], paused=False, stamp=Stamp(SYSTEM))
+    share(Api(other["secret"]), operator, 1.0)
     assert Agent.objects.get(name="second").waits_until > timezone.now()
     # An agent whose account was taken away gets that of its next facts.
     operator("PATCH", "/agents/second", {"account": ""})
