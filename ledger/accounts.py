@@ -165,7 +165,7 @@ class Account:
 
 
 def list_newest(project_id: UUID, *, before: UUID | None, most: int) -> list[Account]:
-    """Return the project's accounts, those that were heard of last first."""
+    """Return the project's accounts, the ones that became known last first."""
     return with_windows(
         sql.run(NEWEST, project=project_id, before=before, limit=most, names=NAMES_SHOWN)
     )
@@ -300,14 +300,17 @@ def find_named_account(caller: Caller | None) -> str:
 def bill_to_token(agent: Agent, account: str, *, stamp: Stamp) -> None:
     """Bill an agent that has no account of its own to the one that its token names."""
     if account and not agent.account:
-        set_account([agent], account=account, stamp=stamp)
+        set_account([agent], account=account, only=Q(account=""), stamp=stamp)
 
 
 @sql.atomic
-def set_account(found: Sequence[Agent], *, account: str, stamp: Stamp) -> list[Agent]:
+def set_account(
+    found: Sequence[Agent], *, account: str, only: Q | None = None, stamp: Stamp
+) -> list[Agent]:
     """Bill these agents' calls to an account, by default to their own; return those that changed.
 
-    They wait as the new account's limits say.
+    They wait as the new account's limits say. With `only`, others keep the account that they have
+    when their rows are locked.
     """
     name = check_account(account)
     current = Agent.objects.filter(pk__in=[agent.pk for agent in found])
@@ -318,10 +321,10 @@ def set_account(found: Sequence[Agent], *, account: str, stamp: Stamp) -> list[A
             for each in (agent.account_name, name or agent.name)
         }
     )
-    locked = current.select_for_update(no_key=True).order_by("pk")
+    locked = list(current.filter(only or Q()).select_for_update(no_key=True).order_by("pk"))
     former = {agent.pk: agent.account_name for agent in locked}
     changed = agents.update_agents(
-        found, "account", name, kind=Kind.AGENT_LIMITED, data={"account": name}, stamp=stamp
+        locked, "account", name, kind=Kind.AGENT_LIMITED, data={"account": name}, stamp=stamp
     )
     for agent in changed:
         change_waits(

@@ -153,6 +153,9 @@ def test_a_token_names_the_account_of_its_facts_and_of_its_agent(
     body = {"kind": "agent", "agent": "second", "account": " team-a "}
     made = manager("POST", "/tokens", body).body
     assert (made["account"], billed("second")) == ("team-a", "team-a")
+    assert (
+        Event.objects.get(kind="token.created", subject_id=made["id"]).data["account"] == "team-a"
+    )
     other = manager("POST", "/tokens", body | {"account": "team-b"}).body
     assert billed("second") == "team-a"
     at = int((timezone.now() + HOUR).timestamp())

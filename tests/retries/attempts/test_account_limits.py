@@ -384,6 +384,12 @@ def test_an_agent_that_changes_its_account_waits_as_the_new_one_does(team: list[
             move(agent, wrong)
 
 
+def test_a_token_sets_no_account_of_an_agent_that_has_just_got_one(agent: Agent) -> None:
+    move(Agent.objects.get(pk=agent.pk), "team-a")
+    accounts.bill_to_token(agent, "team-b", stamp=Stamp(SYSTEM, NOW))
+    assert Agent.objects.get(pk=agent.pk).account == "team-a"
+
+
 @pytest.mark.parametrize(
     ("line", "window"),
     [
