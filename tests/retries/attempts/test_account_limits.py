@@ -1,5 +1,6 @@
 """An account that is at its limit stops all of its agents until the reset, and nothing counts."""
 
+import re
 from collections import Counter
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -20,6 +21,7 @@ from retries.models import Escalation
 from tests.elsewhere import at_once
 from tests.factories import NOW, make_agent, make_project
 from tests.retries.moves import attempt_of, claim, fail, make_task
+from tests.statement_plans import plan_of, prepared
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -438,3 +440,10 @@ def test_find_window_needs_the_error_of_a_limit() -> None:
     line = "Weekly limit reached"
     assert find_window(Evidence(line=line, known_error="usage_limit", wait_s=60)) == WEEK
     assert find_window(Evidence(line=line, known_error="rate_limit", wait_s=60)) is None
+
+
+def test_successes_since_a_wait_are_read_by_the_ids_of_attempts(agent: Agent) -> None:
+    statement = f"select {accounts.follows_wait('a')} from ledger_agent a where a.id = %(agent)s"
+    with prepared("ledger_attempt") as cursor, transaction.atomic():
+        plan = "\n".join(plan_of(cursor, statement, {"agent": agent.pk}))
+    assert re.search(r"ledger_attempt_pkey.*\n.*Index Cond: \(id >= ", plan), plan
