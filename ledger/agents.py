@@ -19,7 +19,7 @@ from django.db.models import (
     Value,
     When,
 )
-from django.db.models.functions import Greatest, Least
+from django.db.models.functions import Greatest
 
 from ledger import instructions, journal
 from ledger.errors import Invalid, Refusal
@@ -245,7 +245,8 @@ def end_waits(agents: Iterable[Agent], *, only: Q | None = None, now: datetime) 
         late.update(due_at=due_at, version=F("version") + 1, updated_at=now)
         # A wait of the account moves the beginning of the agent's own waits on, to after its end.
         Agent.objects.filter(pk=agent.pk).update(
-            waits_until=now, waits_since=Least(F("waits_since"), Value(now))
+            waits_until=now,
+            waits_since=Case(When(waits_since__gt=now, then=Value(now)), default=F("waits_since")),
         )
     return found
 

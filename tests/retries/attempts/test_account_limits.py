@@ -182,9 +182,10 @@ def test_a_wait_of_the_account_that_ends_early_leaves_no_own_waits_to_come(
     fail(agent, attempt_of(claim(agent)), now=NOW, message=line)
     note(team[1], 1.0, seen_at=NOW + HOUR)
     assert Agent.objects.get(pk=agent.pk).waits_since == NOW + HOUR
-    now = NOW + HOUR + SECOND
-    agents.pause([agent], paused=False, stamp=Stamp(SYSTEM, now - 2 * SECOND))
-    assert Agent.objects.get(pk=agent.pk).waits_since == now - 2 * SECOND
+    now = NOW + HOUR - SECOND
+    agents.pause(team, paused=False, stamp=Stamp(SYSTEM, now))
+    assert Agent.objects.get(pk=agent.pk).waits_since == now
+    assert Agent.objects.get(pk=team[1].pk).waits_since is None
 
 
 def test_a_message_replaces_no_record_of_a_full_window(team: list[Agent]) -> None:
