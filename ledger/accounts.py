@@ -45,17 +45,25 @@ LOCK = """select pg_advisory_xact_lock(k.id) from (
 ) k"""
 # A fact that is no newer than the stored one changes nothing, so a record can be read again. If the
 # stored time is still to come, the database's clock was set back. A message is less exact than a
-# record that says that the window is full now. A full window keeps its reset if the newer fact
-# says none, or the same one.
+# record that says that the window is full now. A window keeps its reset if the newer fact says
+# none, and a full one also if it says the same one. A figure that may be old does not lower the
+# share of a window that still runs, and changes nothing if it is of an earlier one.
 STORE = """insert into ledger_accountwindow as w
     (project_id, account, "window", used, resets_at, source, seen_at)
-select %(project)s, %(account)s, f.name, f.used, f.resets_at, %(source)s::text, f.seen_at
+select %(project)s, %(account)s::text, f.name, f.used, f.resets_at, %(source)s::text, f.seen_at
 from unnest(%(windows)s::text[], %(used)s::float8[], %(resets)s::timestamptz[],
-    %(seen)s::timestamptz[]) f(name, used, resets_at, seen_at)
+    %(seen)s::timestamptz[], %(old)s::bool[]) f(name, used, resets_at, seen_at, may_be_old)
+where not (f.may_be_old and exists (
+    select from ledger_accountwindow w where w.project_id = %(project)s
+        and w.account = %(account)s::text and w."window" = f.name and w.resets_at > %(now)s
+        and (f.used < w.used or f.resets_at < w.resets_at - %(same)s::interval)
+        and coalesce(f.resets_at <= w.resets_at + %(same)s::interval, true)
+))
 on conflict (project_id, account, "window") do update set used = excluded.used,
-    resets_at = case when excluded.used >= 1 and w.used >= 1 and w.resets_at > %(now)s
-            and coalesce(excluded.resets_at <= %(now)s or excluded.resets_at
-                between w.resets_at - %(same)s::interval and w.resets_at + %(same)s::interval, true)
+    resets_at = case when w.resets_at > %(now)s and (excluded.resets_at is null
+            or excluded.used >= 1 and w.used >= 1 and (excluded.resets_at <= %(now)s
+                or excluded.resets_at between w.resets_at - %(same)s::interval
+                    and w.resets_at + %(same)s::interval))
         then w.resets_at else excluded.resets_at end,
     source = excluded.source, seen_at = excluded.seen_at,
     facts = case when w.resets_at > %(now)s and (excluded.resets_at is null or excluded.resets_at
@@ -64,7 +72,7 @@ on conflict (project_id, account, "window") do update set used = excluded.used,
 where (excluded.seen_at > w.seen_at or w.seen_at > %(now)s)
     and (excluded.source <> 'message' or w.source = 'message' or w.used < 1
         or coalesce(w.resets_at <= %(now)s, true))
-returning new."window", old.used, old.resets_at, old.seen_at"""
+returning new."window", new.resets_at as known_reset, old.used, old.resets_at, old.seen_at"""
 ACCOUNT_NAME = "coalesce(nullif(a.account, ''), a.name)"
 # An account is that of agents, or facts about it have come. Its id is that of its oldest row.
 NAMES_SHOWN = 4
@@ -98,8 +106,11 @@ MOST_USED = f"""with {NAMED}, page as (
 
 def follows_wait(agent: str) -> str:
     """Return the SQL that tells whether no success has come since the agent's last own wait."""
+    # By the ids, so that it reads the attempts since then: few take longer than a day.
     return f"""({agent}.wait_step_s > 0 and not exists (
             select from ledger_attempt t where t.agent_id = {agent}.id
+                and t.id >= (select uuidv7(
+                    {agent}.waits_until - clock_timestamp() - interval '1 day 1 minute'))
                 and t.outcome = '{Outcome.SUCCESS}' and t.ended_at > {agent}.waits_until
         ))"""
 
@@ -107,7 +118,8 @@ def follows_wait(agent: str) -> str:
 # An agent whose wait is the account's gets a shorter one too, with its tasks that wait as long. One
 # that does not wait begins a wait that is not one of its own in a row, and takes no time of these.
 CHANGE = f"""with {TrustedCaller.cte}, found as materialized (
-    select a.id, a.waits_until, coalesce(a.waits_until > %(now)s, false) as waits
+    select a.id, a.waits_until, a.waits_until > %(now)s as waits,
+        case when a.waits_until <= %(now)s then {follows_wait("a")} end as follows
     from ledger_agent a where a.id = any(%(ids)s) and (
         a.id is distinct from %(but_for)s and coalesce(a.waits_until <= %(now)s
             or a.waits_until < %(after)s - %(same)s::interval, true)
@@ -123,10 +135,10 @@ CHANGE = f"""with {TrustedCaller.cte}, found as materialized (
         and t.due_at = f.waits_until and f.waits_until > %(after)s
 ), changed as (
     update ledger_agent a set waits_until = %(after)s, waits_for = %(line)s,
-        wait_step_s = case when f.waits or {follows_wait("a")} then a.wait_step_s else 0 end,
-        waits_in_row = case when f.waits or {follows_wait("a")} then a.waits_in_row else 0 end,
+        wait_step_s = case when f.waits or f.follows then a.wait_step_s else 0 end,
+        waits_in_row = case when f.waits or f.follows then a.waits_in_row else 0 end,
         waits_since = case when f.waits then a.waits_since
-            when {follows_wait("a")} then a.waits_since + (%(after)s - %(now)s) end
+            when f.follows then a.waits_since + (%(after)s - %(now)s) end
     from found f where a.id = f.id returning a.id, a.project_id
 ) {
     journal.insert(
@@ -160,7 +172,7 @@ class Account:
 def list_newest(
     project_id: UUID, *, now: datetime, before: UUID | None, most: int
 ) -> list[Account]:
-    """Return the project's accounts, those that were heard of last first."""
+    """Return the project's accounts, the ones that became known last first."""
     return with_windows(sql.run(NEWEST, project=project_id, now=now, before=before, limit=most))
 
 
@@ -197,8 +209,8 @@ def note_windows(
 ) -> None:
     """Store facts about an account; its agents wait while a window is at its limit.
 
-    It is the account that the caller's token names, or else the agent's. The wait of the agent
-    `but_for` is stored by who calls this, which only shortens it.
+    It is the account that the caller's token names, or else the agent's; the agent waits for either
+    one. The wait of the agent `but_for` is stored by who calls this, which only shortens it.
     """
     found = newest_facts(
         checked for fact in facts if (checked := check_fact(fact, now=now)) is not None
@@ -232,6 +244,7 @@ def store_windows(
         used=[fact.used for fact in found],
         resets=[fact.resets_at for fact in found],
         seen=[fact.seen_at for fact in found],
+        old=[fact.may_be_old for fact in found],
         source=source.value,
     )
     if not stored:
@@ -243,12 +256,18 @@ def store_windows(
         if row["seen_at"]
     ]
     # Most facts say that there is room, as those before them did.
-    new = [fact for fact in found if fact.window in known]
+    new = [
+        replace(fact, resets_at=known[fact.window]["known_reset"])
+        for fact in found
+        if fact.window in known
+    ]
     if latest_wait([*before, *new], now=now) is None:
         return
     windows = read_windows(project_id, account)
     change_waits(
-        Agent.objects.of_account(account).filter(project_id=project_id),
+        (Agent.objects.of_account(account) | Agent.objects.filter(pk=agent_id)).filter(
+            project_id=project_id
+        ),
         account,
         before=latest_wait([*windows, *before], now=now),
         after=latest_wait(windows, now=now),
@@ -285,14 +304,17 @@ def find_named_account(caller: Caller | None) -> str:
 def bill_to_token(agent: Agent, account: str, *, stamp: Stamp) -> None:
     """Bill an agent that has no account of its own to the one that its token names."""
     if account and not agent.account:
-        set_account([agent], account=account, stamp=stamp)
+        set_account([agent], account=account, only=Q(account=""), stamp=stamp)
 
 
 @sql.atomic
-def set_account(found: Sequence[Agent], *, account: str, stamp: Stamp) -> list[Agent]:
+def set_account(
+    found: Sequence[Agent], *, account: str, only: Q | None = None, stamp: Stamp
+) -> list[Agent]:
     """Bill these agents' calls to an account, by default to their own; return those that changed.
 
-    They wait as the new account's limits say.
+    They wait as the new account's limits say. With `only`, others keep the account that they have
+    when their rows are locked.
     """
     name = check_account(account)
     current = Agent.objects.filter(pk__in=[agent.pk for agent in found])
@@ -303,10 +325,10 @@ def set_account(found: Sequence[Agent], *, account: str, stamp: Stamp) -> list[A
             for each in (agent.account_name, name or agent.name)
         }
     )
-    locked = current.select_for_update(no_key=True).order_by("pk")
+    locked = list(current.filter(only or Q()).select_for_update(no_key=True).order_by("pk"))
     former = {agent.pk: agent.account_name for agent in locked}
     changed = agents.update_agents(
-        found, "account", name, kind=Kind.AGENT_LIMITED, data={"account": name}, stamp=stamp
+        locked, "account", name, kind=Kind.AGENT_LIMITED, data={"account": name}, stamp=stamp
     )
     for agent in changed:
         change_waits(

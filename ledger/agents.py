@@ -243,7 +243,11 @@ def end_waits(agents: Iterable[Agent], *, only: Q | None = None, now: datetime) 
         # the latest of both times; PostgreSQL leaves out a null
         due_at = Greatest(Value(now), "not_before")
         late.update(due_at=due_at, version=F("version") + 1, updated_at=now)
-        Agent.objects.filter(pk=agent.pk).update(waits_until=now)
+        # A wait of the account moves the beginning of the agent's own waits on, to after its end.
+        Agent.objects.filter(pk=agent.pk).update(
+            waits_until=now,
+            waits_since=Case(When(waits_since__gt=now, then=Value(now)), default=F("waits_since")),
+        )
     return found
 
 

@@ -141,7 +141,8 @@ def issue(
         stamp=stamp,
         **({"id": id} if id else {}),
     )
-    record_event(Kind.TOKEN_CREATED, token, stamp=stamp, kind=kind.value)
+    named = {"account": account} if account else {}
+    record_event(Kind.TOKEN_CREATED, token, stamp=stamp, kind=kind.value, **named)
     return token, secret
 
 

@@ -21,6 +21,7 @@ from django.db.models import (
     When,
 )
 from django.db.models.functions import Cast, Coalesce, Concat, Left, Length, Trim
+from django.urls import reverse
 
 from dashboard.activity import filters
 from dashboard.activity.filters import EventQuery
@@ -61,7 +62,7 @@ class EventEntry:
     event: Event  # with `size` and `cut`
     sentence: EventSentence
     agent: str
-    page: str  # the name of the URL, or an empty string
+    page: str  # the address, or an empty string
 
 
 def filter_events(query: EventQuery, project: Project | None) -> EventQuerySet:
@@ -236,10 +237,12 @@ WITH_PAGES = ("instruction", "task", "plan", "escalation", "pattern", "rule", "s
 
 
 def page_of(event: Any) -> str:
-    """Return the URL name of the page of an event's subject, if the subject still exists."""
+    """Return the address of the page of an event's subject, if the subject still exists."""
     match event.subject_type:
         case name if name in WITH_PAGES and event.text:
-            return f"dashboard:{event.subject_type}"
+            return reverse(f"dashboard:{event.subject_type}", args=[event.subject_id])
         case "agent" if event.agent and event.agent_id == event.subject_id:
-            return "dashboard:agent"
+            return reverse("dashboard:agent", args=[event.agent_id])
+        case "limit":
+            return reverse("dashboard:limits")
     return ""

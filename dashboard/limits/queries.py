@@ -1,4 +1,4 @@
-"""Queries of the Limits page: what waits for an account's limit to reset."""
+"""Queries of the Limits page: what waits while agents are at a limit."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,7 +21,8 @@ WAITING = f"""waiting as (
 )"""
 # Each list of an agent has its index, which the order makes PostgreSQL use.
 COUNTS = f"""with {WAITING} select w.project_id, w.account, max(w.waits_until) as until,
-    sum(n.tasks)::int as tasks
+    sum(n.tasks)::int as tasks,
+    bool_or(n.tasks = {COUNTED}) or sum(count(*)) over () = {AGENTS} as is_cut
 from waiting w cross join lateral (
     select count(*) as tasks from (
         (select from ledger_task t where t.agent_id = w.id and t.state = '{TaskState.QUEUED}'
@@ -45,17 +46,21 @@ order by starts_at, t.priority desc, t.id limit {SHOWN}"""
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """How many tasks wait for an account's reset, and until when."""
+    """How many tasks wait for an account's agents, and until when.
+
+    An agent waits for its account's reset, or for a limit of its own, such as one of requests.
+    """
 
     project_id: UUID
     account: str
     until: datetime
     tasks: int
+    is_cut: bool  # there may be more tasks than are counted
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingTask:
-    """A task whose agent waits for its account's reset."""
+    """A task whose agent waits for a limit."""
 
     id: UUID
     title: str
@@ -66,7 +71,7 @@ class WaitingTask:
 
 
 def list_waits(project: Project | None, *, now: datetime) -> list[Wait]:
-    """Return the accounts whose agents wait, the first to be reset first."""
+    """Return the accounts whose agents wait, the first whose waits end first."""
     return [Wait(**row) for row in sql.run(COUNTS, project=project and project.pk, now=now)]
 
 

@@ -43,7 +43,7 @@ class LimitsPage(PageContext):
     waits: list[Wait]
     tasks_waiting: int
     tasks: list[WaitingTask]
-    is_cut: bool  # more tasks wait than are counted
+    is_cut: bool  # more tasks may wait than are counted
 
 
 @live_page("limits/index.html", "limits/_limits.html", current="limits", of=AccountWindow)
@@ -78,5 +78,5 @@ def index(visit: Visit) -> LimitsPage:
         waits=waits,
         tasks_waiting=waiting,
         tasks=queries.list_waiting_tasks(project, now=now) if waiting else [],
-        is_cut=any(wait.tasks >= queries.COUNTED for wait in waits),
+        is_cut=any(wait.is_cut for wait in waits),
     )

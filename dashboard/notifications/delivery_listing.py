@@ -43,6 +43,7 @@ SUBJECTS = {
     "instruction": ("instruction", "Open the instruction"),
     "plan": ("plan", "Open the plan"),
     "agent": ("agent", "Open the agent"),
+    "limit": ("limits", "Open the limits"),
 }
 
 
@@ -197,9 +198,14 @@ class Entry:
     subject_label: str
 
 
+def page_of(row: Delivery, name: str) -> str:
+    if name == "limits":  # one page for all
+        return reverse("dashboard:limits")
+    return reverse(f"dashboard:{name}", args=[row.subject_id]) if name and row.subject_id else ""
+
+
 def build_entry(row: Delivery, visit: Visit, *, is_open: bool) -> Entry:
     name, label = SUBJECTS.get(row.subject_type, ("", ""))
-    has_page = name and row.subject_id
     return Entry(
         row=row,
         icon=kinds.kind_of(row.channel).icon,
@@ -209,7 +215,7 @@ def build_entry(row: Delivery, visit: Visit, *, is_open: bool) -> Entry:
         is_bad=row.state in (DeliveryState.RETRYING, DeliveryState.GAVE_UP),
         opened=delivery_queries.find_opened(row.pk) if is_open else None,
         toggle=build_toggle(visit, row.pk, is_open=is_open),
-        subject_url=reverse(f"dashboard:{name}", args=[row.subject_id]) if has_page else "",
+        subject_url=page_of(row, name),
         subject_label=label,
     )
 

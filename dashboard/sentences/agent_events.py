@@ -63,7 +63,8 @@ def describe_agent_event(event: Event, about: EventSubject) -> EventSentence:
             return plain("pause", actor, f"paused {agent}", because)
         case Kind.AGENT_RESUMED:
             return plain("play", actor, f"resumed {agent}")
-        case Kind.AGENT_WAIT_SET:
+        case kind if kind == Kind.AGENT_WAIT_SET or "waits_until" in data:
+            # Earlier versions recorded it as AGENT_LIMITED.
             did = f"waits for a limit of the account {data.get('account')}"
             return replace(plain("clock", agent, did), tone="amber")
         case Kind.AGENT_LIMITED if "account" in data:

@@ -179,7 +179,7 @@ def create(request: HtmxRequest) -> HttpResponse:
         if project is None:
             raise Invalid("/project", "Choose a project.")
         kind, days = form.check()
-        agent = None
+        agent, account = None, accounts.check_account(form.account)
         if kind == TokenKind.AGENT:
             agent = agents.register(form.agent, project=project, stamp=stamp_of(request))
         token, secret = accounts.issue_token(
@@ -187,7 +187,7 @@ def create(request: HtmxRequest) -> HttpResponse:
             project=project,
             agent=agent,
             name=form.name,
-            account=form.account,
+            account=account,
             days=days,
             manages_tokens=kind == TokenKind.OPERATOR and form.manages_tokens,
             stamp=stamp_of(request),

@@ -41,6 +41,8 @@ class WindowFact:
     used: float
     resets_at: datetime | None
     seen_at: datetime
+    # An idle session's status line shows old figures: `seen_at` is only when they were sent.
+    may_be_old: bool = False
 
     @property
     def waits_until(self) -> datetime | None:

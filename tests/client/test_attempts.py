@@ -73,6 +73,7 @@ def test_a_record_of_limits_that_the_server_refuses_is_sent_once(
         with pytest.raises(TenfourError):
             attempt.heartbeat()
         attempt.heartbeat()
+    assert attempt.decision and attempt.decision.decision == "done"
 
 
 def test_an_exception_is_a_failure_and_goes_no_further(producer: Client, coder: Client) -> None:

@@ -56,6 +56,7 @@ TOKEN = {
         ({"days": "²"}, "Give a whole number of days"),
         ({"name": "x" * 65}, "A name has at most 64 characters."),
         ({"kind": "agent", "agent": "x" * 65}, "64"),
+        ({"kind": "agent", "agent": "new", "account": "x" * 65}, "64 printable characters"),
         ({"kind": "emperor"}, "Choose one of the kinds of tokens."),
     ],
 )
@@ -70,7 +71,7 @@ def test_a_refused_token_keeps_its_form(
     if form["kind"] != "emperor":
         assert chosen(page, "kind") == form["kind"]
     assert re.search(r'name="manages_tokens" value="yes" checked', page)
-    assert not Token.objects.exists()
+    assert not Token.objects.exists() and Agent.objects.count() == 1
 
 
 def test_a_token_lives_as_long_as_the_form_says(browser: Client, agent: Agent) -> None:

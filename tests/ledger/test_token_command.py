@@ -44,9 +44,10 @@ def test_an_agents_token_makes_the_agent_known() -> None:
         {"kind": "orchestrator", "manage_tokens": True},
         {"kind": "operator", "project": "nowhere"},
         {"kind": "agent", "agent": " "},
+        {"kind": "agent", "agent": "new", "account": "a\nb"},
     ],
 )
 def test_it_refuses_what_makes_no_sense(options: dict[str, str]) -> None:
     with pytest.raises(CommandError):
         printed(**options)
-    assert not Token.objects.exists()
+    assert not Token.objects.exists() and not Agent.objects.exists()

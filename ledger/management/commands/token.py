@@ -50,6 +50,7 @@ class Command(BaseCommand):
         if manage_tokens and kind != TokenKind.OPERATOR:
             raise CommandError("Use --manage-tokens with --kind operator, and only with it.")
         try:
+            account = accounts.check_account(account)
             owner = agents.register(agent, project=home, stamp=Stamp(SHELL)) if agent else None
             _token, secret = accounts.issue_token(
                 kind,

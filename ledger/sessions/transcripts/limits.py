@@ -56,7 +56,10 @@ def list_claude_facts(line: Mapping[str, Any]) -> list[WindowFact]:
 def read_shown_window(name: str, shown: Mapping[str, Any], at: datetime) -> Iterator[WindowFact]:
     window = object_in(shown, name)
     used = share_of(window.get("used_percentage"), of=100)
-    yield from read_claude_window(name, {"resetsAt": window.get("resets_at")}, at, used=used)
+    # It rounds the share, and does not say that calls are refused.
+    used = used if used is None else min(used, ALMOST)
+    found = read_claude_window(name, {"resetsAt": window.get("resets_at")}, at, used=used)
+    yield from (replace(fact, may_be_old=True) for fact in found)
 
 
 def claude_headers(headers: Mapping[str, Any]) -> dict[str, Any]:

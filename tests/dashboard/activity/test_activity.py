@@ -427,6 +427,15 @@ def test_looking_changes_nothing_and_strangers_see_nothing(
     assert stranger.get(URL, headers=PART).status_code == 401
 
 
+def test_an_event_of_a_limit_links_to_the_page_of_limits(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    of = {"subject_type": "limit", "subject_id": uuid4(), "data": {"name": "team"}}
+    happen(Kind.LIMIT_REACHED, at=now, agent=agent, **of)
+    link = re.compile(r'href="/limits/[^"]*"[^>]*>\s*Open the limit')
+    assert link.search(html(browser.get(URL)))
+
+
 def test_hostile_data_stays_text(browser: Client, agent: Agent, now: datetime) -> None:
     send(agent, HOSTILE, stamp=Stamp(Actor("token", "1", HOSTILE[:40]), now))
     data = {"type": HOSTILE, "data": {HOSTILE: [HOSTILE]}}
@@ -559,6 +568,14 @@ QUOTE = "“Rebase on main before you push”"
         (
             event("agent.reset", actor=MARA, cancelled=1),
             "mara reset coder: 1 instruction cancelled",
+        ),
+        (
+            event("agent.limited", account="team", waits_until="2026-11-21T14:00:00.000Z"),
+            "coder waits for a limit of the account team",
+        ),
+        (
+            event("agent.limited", actor=MARA, account="team"),
+            "mara set coder’s account to team",
         ),
         (
             event("token.created", actor=MARA, kind="agent", prefix="tenfour_ab"),

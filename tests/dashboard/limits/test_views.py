@@ -3,8 +3,10 @@
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
+import pytest
 from django.test import Client
 
+from dashboard.limits import queries
 from ledger import accounts, agents
 from ledger.accounts import Account
 from ledger.journal import SYSTEM, Stamp
@@ -29,7 +31,7 @@ def text(browser: Client, path: str = PATH) -> str:
 def test_an_empty_world_says_one_calm_sentence(browser: Client) -> None:
     page = text(browser)
     assert "No agent is registered yet. Its account and what is used of its limits" in page
-    assert "not told" not in page and "Waiting for a reset" not in page
+    assert "not told" not in page and "Waiting for a limit" not in page
 
 
 def test_each_account_shows_its_windows_agents_and_forecast(
@@ -59,15 +61,44 @@ def test_tasks_wait_for_the_reset_of_an_account_until_a_time(
     enqueued(other, "Free to run", now=now)
     reset = note_share(agent, 1.0, now=now)
     page, source = text(browser), html(browser.get(PATH))
-    assert "2 tasks wait for coder, which resets" in page
+    assert "2 tasks wait for a limit of coder until" in page
     assert "Used up" in page and "2 tasks wait until" in page
     assert "Post the balances" in page and "Free to run" not in page
     assert f"/plans/{plan.pk}/" in source and reset.isoformat(timespec="milliseconds") in source
     assert "1 used up" in page  # the sidebar
     agents.pause([second], stamp=Stamp(SYSTEM, now))
-    assert "1 task waits for coder" in text(browser)
+    assert "1 task waits for a limit of coder" in text(browser)
     note_share(other, 1.0, resets_in=HOUR, now=now)
-    assert "2 tasks wait for 2 accounts; the first resets" in text(browser)
+    assert "2 tasks wait for limits of 2 accounts; those of the first wait until" in text(browser)
+
+
+def test_what_may_be_more_than_is_counted_says_so(
+    browser: Client, agent: Agent, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(2):
+        bill(make_agent(f"agent-{number}"), "coder", now=now)
+    for found in Agent.objects.all():
+        enqueued(found, "Work", now=now)
+    note_share(agent, 1.0, facts=1, now=now)
+    assert "3 tasks wait" in text(browser) and "t least" not in text(browser)
+    # as many tasks as are counted of one agent, but of three
+    counts = queries.COUNTS.replace(f"limit {queries.COUNTED}", "limit 3")
+    monkeypatch.setattr(queries, "COUNTS", counts.replace(f"= {queries.COUNTED}", "= 3"))
+    assert "t least" not in text(browser)
+    counts = queries.COUNTS.replace(f"limit {queries.AGENTS}", "limit 2")
+    monkeypatch.setattr(queries, "COUNTS", counts.replace(f"= {queries.AGENTS}", "= 2"))
+    page = text(browser)
+    assert "At least 2 tasks wait" in page and page.count("at least 2 tasks") == 2
+
+
+def test_an_agents_own_wait_is_not_called_a_reset(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    enqueued(agent, "Work", now=now)
+    Agent.objects.update(waits_until=now + HOUR, waits_for="429 too many requests per minute")
+    page = text(browser)
+    assert "1 task waits for a limit of coder until" in page
+    assert "reset" not in page
 
 
 def test_accounts_with_the_least_room_come_first(

@@ -1,5 +1,6 @@
 """The Deliveries page: what left, what came back, and once more."""
 
+import re
 from datetime import datetime, timedelta
 
 from django.test import Client
@@ -62,6 +63,9 @@ def test_deliveries_are_listed_filtered_and_opened(
     assert part(URL, since=since).status_code == 204
     make_delivery(mirror, now=now)
     assert part(URL, since=since).status_code == 200
+    limit = make_delivery(mirror, now=now, subject_type="limit", subject_id=bad.pk)
+    link = re.compile(r'href="/limits/[^"]*"[^>]*>\s*Open the limits')
+    assert link.search(html(browser.get(URL, {"open": str(limit.pk)})))
 
 
 def test_pages_of_deliveries_are_as_fast_as_the_first(

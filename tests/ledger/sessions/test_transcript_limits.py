@@ -176,6 +176,11 @@ STATUS_LINE = {
         ({"headers": CODEX_HEADERS}, [("five_hours", 0.425)]),
         ({"headers": {"retry-after": "3", "x-codex-primary-used-percent": ["7"]}}, []),
         ({"rate_limits": STATUS_LINE}, [("five_hours", 0.425)]),
+        # It rounds, and does not say that calls are refused.
+        (
+            {"rate_limits": {"five_hour": STATUS_LINE["five_hour"] | {"used_percentage": 100}}},
+            [("five_hours", 0.99)],
+        ),
         ({"rate_limits": {"five_hour": 7, "seven_day": {"used_percentage": True}}}, []),
         (
             {"type": "rate_limit_event", "rate_limit_info": rate_limit_info("rejected")},
@@ -190,6 +195,7 @@ def test_the_limits_in_headers_the_status_line_and_the_stream(
     found = [*read_claude_limits(lines), *read_codex_limits(lines)]
     assert [(fact.window, fact.used) for fact in found] == facts
     assert all(fact.resets_at for fact in found if fact.window == "five_hours")
+    assert all(fact.may_be_old == ("rate_limits" in record) for fact in found)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from ledger import tokens
+from ledger import agents, tokens
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import AccountWindow, Agent, Event, Project
 from tests.conftest import Api
@@ -153,6 +153,9 @@ def test_a_token_names_the_account_of_its_facts_and_of_its_agent(
     body = {"kind": "agent", "agent": "second", "account": " team-a "}
     made = manager("POST", "/tokens", body).body
     assert (made["account"], billed("second")) == ("team-a", "team-a")
+    assert (
+        Event.objects.get(kind="token.created", subject_id=made["id"]).data["account"] == "team-a"
+    )
     other = manager("POST", "/tokens", body | {"account": "team-b"}).body
     assert billed("second") == "team-a"
     at = int((timezone.now() + HOUR).timestamp())
@@ -165,6 +168,10 @@ def test_a_token_names_the_account_of_its_facts_and_of_its_agent(
     share(Api(rotated["secret"]), operator, 1.0)
     rows = AccountWindow.objects.order_by("account").values_list("account", "used")
     assert list(rows) == [("team-a", 1.0), ("team-b", 0.7)]
+    assert Agent.objects.get(name="second").waits_until > timezone.now()
+    # The agent waits for the limit that its token's account reached, although it is billed to another.
+    agents.pause([Agent.objects.get(name="second")], paused=False, stamp=Stamp(SYSTEM))
+    share(Api(other["secret"]), operator, 1.0)
     assert Agent.objects.get(name="second").waits_until > timezone.now()
     # An agent whose account was taken away gets that of its next facts.
     operator("PATCH", "/agents/second", {"account": ""})

@@ -1,5 +1,6 @@
 """An account that is at its limit stops all of its agents until the reset, and nothing counts."""
 
+import re
 from collections import Counter
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -20,6 +21,7 @@ from retries.models import Escalation
 from tests.elsewhere import at_once
 from tests.factories import NOW, make_agent, make_project
 from tests.retries.moves import attempt_of, claim, fail, make_task
+from tests.statement_plans import plan_of, prepared
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -48,8 +50,9 @@ def note(
     seen_at: datetime = NOW,
     now: datetime | None = None,
     source: LimitSource = LimitSource.CLAUDE,
+    may_be_old: bool = False,
 ) -> None:
-    fact = WindowFact(window, used, resets_at, seen_at)
+    fact = WindowFact(window, used, resets_at, seen_at, may_be_old)
     note_windows(agent.pk, [fact], source=source, now=now or seen_at)
 
 
@@ -127,6 +130,62 @@ def test_a_full_window_keeps_its_reset_if_a_newer_fact_names_none(
     assert (row.resets_at, row.seen_at) == (RESET, NOW + SECOND)
     assert waits(team) == [RESET, RESET]
     assert told() == {"agent.wait_set": 2}
+
+
+@pytest.mark.parametrize(
+    ("used", "resets_at", "stored"),
+    [
+        # an idle session's status line
+        (0.4, RESET, (1.0, RESET)),
+        (0.4, RESET + 60 * SECOND, (1.0, RESET)),
+        (0.4, None, (1.0, RESET)),
+        (0.4, NOW - HOUR, (1.0, RESET)),
+        (1.0, NOW - HOUR, (1.0, RESET)),
+        # a later window
+        (0.1, RESET + HOUR, (0.1, RESET + HOUR)),
+    ],
+)
+def test_a_figure_that_may_be_old_ends_no_wait(
+    team: list[Agent], used: float, resets_at: datetime | None, stored: tuple[float, datetime]
+) -> None:
+    now = NOW + SECOND
+    note(team[0], 1.0)
+    note(team[1], used, resets_at=resets_at, seen_at=now, may_be_old=True)
+    row = AccountWindow.objects.get()
+    assert (row.used, row.resets_at) == stored
+    assert row.seen_at == (NOW if stored[0] == 1 else now)
+    assert waits(team) == [RESET if stored[0] == 1 else now] * 2
+
+
+def test_a_figure_that_may_be_old_raises_the_share(agent: Agent) -> None:
+    note(agent, 0.4)
+    note(agent, 0.6, seen_at=NOW + SECOND, may_be_old=True)
+    note(agent, 0.1, resets_at=RESET + 5 * HOUR, seen_at=RESET + SECOND, may_be_old=True)
+    assert windows() == [("coder", "five_hours", 0.1)]
+
+
+def test_a_fact_without_a_reset_keeps_the_one_to_come(agent: Agent) -> None:
+    """The count of facts goes on, and the window is known to reset when it is full."""
+    for number, (used, resets_at) in enumerate([(0.5, RESET), (0.6, None), (0.7, RESET)]):
+        note(agent, used, resets_at=resets_at, seen_at=NOW + number * SECOND)
+        row = AccountWindow.objects.get()
+        assert (row.used, row.resets_at, row.facts) == (used, RESET, number + 1)
+    note(agent, 1.0, resets_at=None, seen_at=NOW + 3 * SECOND)
+    assert waits([agent]) == [RESET]
+
+
+def test_a_wait_of_the_account_that_ends_early_leaves_no_own_waits_to_come(
+    team: list[Agent],
+) -> None:
+    agent, line = team[0], "429 rate_limit_error: too many requests per minute"
+    make_task(agent)
+    fail(agent, attempt_of(claim(agent)), now=NOW, message=line)
+    note(team[1], 1.0, seen_at=NOW + HOUR)
+    assert Agent.objects.get(pk=agent.pk).waits_since == NOW + HOUR
+    now = NOW + HOUR - SECOND
+    agents.pause(team, paused=False, stamp=Stamp(SYSTEM, now))
+    assert Agent.objects.get(pk=agent.pk).waits_since == now
+    assert Agent.objects.get(pk=team[1].pk).waits_since is None
 
 
 def test_a_message_replaces_no_record_of_a_full_window(team: list[Agent]) -> None:
@@ -328,6 +387,12 @@ def test_an_agent_that_changes_its_account_waits_as_the_new_one_does(team: list[
             move(agent, wrong)
 
 
+def test_a_token_sets_no_account_of_an_agent_that_has_just_got_one(agent: Agent) -> None:
+    move(Agent.objects.get(pk=agent.pk), "team-a")
+    accounts.bill_to_token(agent, "team-b", stamp=Stamp(SYSTEM, NOW))
+    assert Agent.objects.get(pk=agent.pk).account == "team-a"
+
+
 @pytest.mark.parametrize(
     ("line", "window"),
     [
@@ -376,3 +441,10 @@ def test_find_window_needs_the_error_of_a_limit() -> None:
     line = "Weekly limit reached"
     assert find_window(Evidence(line=line, known_error="usage_limit", wait_s=60)) == WEEK
     assert find_window(Evidence(line=line, known_error="rate_limit", wait_s=60)) is None
+
+
+def test_successes_since_a_wait_are_read_by_the_ids_of_attempts(agent: Agent) -> None:
+    statement = f"select {accounts.follows_wait('a')} from ledger_agent a where a.id = %(agent)s"
+    with prepared("ledger_attempt") as cursor, transaction.atomic():
+        plan = "\n".join(plan_of(cursor, statement, {"agent": agent.pk}))
+    assert re.search(r"ledger_attempt_pkey.*\n.*Index Cond: \(id >= ", plan), plan
