@@ -15,7 +15,6 @@ from ledger.states import BreakerState, InstructionState, MessageState, TaskStat
 from retries.models.notification_delivery import DeliveryState
 from retries.models.operation import OperationState
 from retries.states import EscalationState
-from retries.sweeps import ENTRIES
 from tests.serving import make_database
 from tests.versions.last_release import (
     DATABASE,
@@ -98,8 +97,7 @@ def test_both_versions_run_on_one_database(updated: Updated, today: Side) -> Non
             complete_plan(one, other)
         share_tasks(last, today)
         for side in (last, today):
-            for name in ENTRIES:
-                side.ask(sweep=name)
+            side.ask(sweeps=True)
         for side in (last, today, last):
             for page in PAGES:
                 side.ask(page=page)
