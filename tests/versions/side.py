@@ -1,6 +1,6 @@
 """One version as a server: reads calls as JSON lines, and answers each with a line.
 
-It runs on the files of either version. A call is a request of the API, a page, or all sweeps. Every
+It runs on the files of either version. A call is a request of the API, a page, one sweep, or all of them. Every
 figure is cached, also one that took no time: what one version stores, the other may find.
 """
 
@@ -32,6 +32,8 @@ UNHASHED = "django.contrib.staticfiles.storage.StaticFilesStorage"
 
 def answer(call: dict[str, Any]) -> tuple[int, Any]:
     """Return the status and the body of the answer."""
+    if "sweep" in call:
+        return 200, sweeps.run(call["sweep"])
     if "sweeps" in call:
         return 200, [sweeps.run(name) for name in sweeps.ENTRIES]
     if "page" in call:
