@@ -291,7 +291,6 @@ def issue_token(
 
 
 def find_named_account(caller: Caller | None) -> str:
-    """Return the account that the caller's token names, or an empty string."""
     if isinstance(caller, Bearer):
         found = Token.objects.filter(digest=caller.digest)
     elif isinstance(caller, TrustedCaller) and caller.actor.type == "token":
@@ -381,7 +380,6 @@ def check_fact(fact: WindowFact, *, now: datetime) -> WindowFact | None:
 
 
 def list_windows(names: set[tuple[UUID, str]]) -> dict[tuple[UUID, str], list[AccountWindow]]:
-    """Return the windows of accounts, by the project and the name of each."""
     windows: dict[tuple[UUID, str], list[AccountWindow]] = defaultdict(list)
     rows = AccountWindow.objects.filter(
         project__in={project for project, _ in names}, account__in={name for _, name in names}

@@ -66,7 +66,6 @@ def read_numbered(rows: QuerySet[M], given: QueryDict, name: str, *, size: int) 
 def fetch_numbered(
     fetch: Callable[[int, int], list[T]], given: QueryDict, name: str, *, size: int
 ) -> NumberedPage[T]:
-    """Return the page in an address, or else the first, from a function of its start and end."""
     number = min(max(1, read_whole_number(given.get(name, "")) or 1), MOST_PAGES)
     found = fetch((number - 1) * size, number * size + 1)
     return NumberedPage(found[:size], number, len(found) > size, given, name)

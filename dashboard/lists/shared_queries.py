@@ -212,7 +212,6 @@ def running_tasks(project: Project | None) -> QuerySet[Task]:
 
 
 def accounts_at_limit(project: Project | None, now: datetime) -> QuerySet[Any]:
-    """Return one window of each account that is at a limit."""
     rows = of_project(AccountWindow.objects.at_limit(now), project)
     return rows.distinct("project", "account")
 

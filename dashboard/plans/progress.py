@@ -170,7 +170,6 @@ class ForecastLine:
 
 
 def describe_forecast(found: StoredForecast) -> ForecastLine | None:
-    """Return the line of a plan that is under way."""
     if found.reason == Reason.NOT_UNDER_WAY:
         return None
     known = found.calibration

@@ -81,7 +81,6 @@ class Agent(models.Model):
 
 class AccountWindowQuerySet(models.QuerySet["AccountWindow"]):
     def at_limit(self, now: datetime) -> Self:
-        """Return the windows whose limit keeps the account's agents waiting."""
         return self.filter(used__gte=1, resets_at__gt=now, seen_at__gt=now - MOST_WAIT)
 
 

@@ -1,7 +1,8 @@
 """One version as a server: reads calls as JSON lines, and answers each with a line.
 
-It runs on the files of either version. A call is a request of the API, a page, one sweep, or all of them. Every
-figure is cached, also one that took no time: what one version stores, the other may find.
+It runs on the files of either version. A call is a request of the API, a page, a sweep, or all of
+them. Every figure is cached, also one that took no time: what one version stores, the other may
+find.
 """
 
 import json

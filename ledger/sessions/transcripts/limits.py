@@ -171,7 +171,6 @@ def fill_reached_window(facts: list[WindowFact], at: datetime) -> list[WindowFac
 
 
 def number_in(text: Any) -> float | None:
-    """Return the number that a header has."""
     try:
         return float(text) if isinstance(text, str) else None
     except ValueError:

@@ -127,7 +127,6 @@ class History:
     """The groups of past attempts, and how much plans differ from each other."""
 
     def __init__(self, cases: Iterable[Case], answers: Iterable[AnswerCase] = ()) -> None:
-        """Group the cases, which come newest first."""
         self.answers = list(answers)[:MOST_CASES]
         self.answer_count = len(self.answers)
         self.answers += GUESSED_ANSWERS[: max(0, LEAST_CASES - self.answer_count)]

@@ -131,7 +131,6 @@ WAIT_FOR_PERSON = (BlockedReason.REPORTED, BlockedReason.DEPENDENCY_SKIPPED)
 
 
 def list_keys(row: Row) -> tuple[Hashable, ...]:
-    """Return the groups of an attempt or a task, the narrowest first."""
     keys: list[Hashable] = [("pattern", row["pattern_id"])] if row["pattern_id"] else []
     if row["plan_title"]:
         keys.append(("task", row["plan_title"], row["title"], row["type"]))

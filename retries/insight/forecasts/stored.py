@@ -259,7 +259,6 @@ def read_forecast(plan: Plan) -> StoredForecast:
 
 
 def describe(plan: Plan, found: Mapping[str, Any]) -> StoredForecast:
-    """Return the forecast of a plan from the value of OF_PLAN."""
     if plan.state != PlanState.ACTIVE:
         return StoredForecast(Reason.NOT_UNDER_WAY)
     calibration = Calibration(found["plans"], found["inside"])
