@@ -1,5 +1,6 @@
 """Plans in XML and in Markdown: strict, and as people and models write them."""
 
+from time import process_time
 from typing import Any
 
 import pytest
@@ -301,14 +302,12 @@ def test_what_else_is_refused() -> None:
     ],
 )
 def test_hostile_text_costs_no_more_time(text: str) -> None:
-    from time import perf_counter
-
-    started = perf_counter()
+    started = process_time()  # a busy machine does not lengthen it
     for media in ("application/xml", "text/markdown"):
         with pytest.raises(Exception) as refused:
             read(text, media, agent="coder")
         assert type(refused.value).__module__.startswith("ledger."), refused.value
-    assert perf_counter() - started < 20
+    assert process_time() - started < 20
 
 
 @pytest.mark.django_db
