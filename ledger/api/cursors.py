@@ -71,7 +71,7 @@ def fetch_page(
 
 
 def row_id(row: Any) -> UUID:
-    id: UUID = row["id"] if isinstance(row, dict) else row.id
+    id: UUID = row.pk if isinstance(row, Model) else row["id"] if isinstance(row, dict) else row.id
     return id
 
 
