@@ -21,7 +21,7 @@ LIMITS = {
     "migrations: lines": at_most(3_225),
     "client: lines": at_most(17_723),
     "templates, CSS, and scripts: lines": at_most(24_456),
-    "tests: lines of Python": at_most(98_697),
+    "tests: lines of Python": at_most(98_710),
     "modules of the largest folder": at_most(16),
     "functions with a docstring: %": at_most(30.0),
     "comments on 100 lines": at_least(3.4),

@@ -7,7 +7,7 @@ import sys
 import tempfile
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -24,7 +24,7 @@ from config.local.commands import Command
 from ledger import agents, tokens
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Project
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, wait_until
 
 ROOT = Path(__file__).resolve().parents[1]
 # Not in the home folder of who runs the tests.
@@ -102,7 +102,15 @@ def make_database(name: str, *, migrated: bool = False) -> Iterator[str]:
         try:
             yield url_of_database(name)
         finally:
-            connection.execute(f'drop database "{name}" with (force)')
+
+            def is_dropped() -> bool:
+                # Only a superuser could end the autovacuum worker that may be in there.
+                with suppress(psycopg.errors.InsufficientPrivilege):
+                    connection.execute(f'drop database "{name}" with (force)')
+                    return True
+                return False
+
+            wait_until(is_dropped)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import struct
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from config.local.embedded import free_port
@@ -54,8 +55,11 @@ def test_a_missing_database_is_a_sentence(tmp_path: Path) -> None:
 
 def test_an_old_postgres_is_refused_in_one_sentence(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as door:
-        threading.Thread(target=speak_as_postgres_15, args=(door,), daemon=True).start()
+        speaking = threading.Thread(target=speak_as_postgres_15, args=(door,), daemon=True)
+        speaking.start()
         done = manage("migrate", "--skip-checks", **given(door.getsockname()[1], tmp_path))
+        door.shutdown(socket.SHUT_RDWR)  # ends its accept
+        speaking.join()
     assert done.returncode == 1
     assert done.stderr == (
         "The database can't be used: PostgreSQL 18 or later is required (found 15.0).\n"
@@ -73,13 +77,14 @@ def speak_as_postgres_15(door: socket.socket) -> None:
     for name, value in parameters.items():
         hello += message(b"S", f"{name}\0{value}\0".encode())
     hello += message(b"K", struct.pack("!II", 1, 1)) + message(b"Z", b"I")
-    while True:
-        client, _ = door.accept()
-        request = client.recv(1024)
-        if request[4:8] == struct.pack("!I", 80877103):  # asks for TLS
-            client.sendall(b"N")
-            client.recv(1024)
-        client.sendall(hello)
+    with ExitStack() as clients, suppress(OSError):
+        while True:
+            client = clients.enter_context(door.accept()[0])
+            request = client.recv(1024)
+            if request[4:8] == struct.pack("!I", 80877103):  # asks for TLS
+                client.sendall(b"N")
+                client.recv(1024)
+            client.sendall(hello)
 
 
 def test_a_closed_pipe_ends_a_command_quietly() -> None:
