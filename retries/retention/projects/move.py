@@ -114,8 +114,7 @@ def connect(url: str) -> Iterator[Source]:
             yield source
     except psycopg.OperationalError as error:
         raise CannotMove(
-            f"The other installation's database failed: {str(error).strip()}. "
-            "Nothing was moved. Run this again."
+            f"The other installation's database failed: {str(error).strip()}. Run this again."
         ) from error
 
 
@@ -125,10 +124,14 @@ def move_here(source: Source, name: str, *, new_name: str) -> Moved:
     [begun] = source.execute(BEGIN, {"project": project}).fetchall()
     try:
         wait_for_end(source, project, begun["tx"])
-        return copy_until_complete(source, project, new_name)
+        moved = copy_until_complete(source, project, new_name)
+        source.execute(DISABLE_CHANNELS, {"project": project})
     except BaseException:
-        source.execute(CANCEL, {"project": project})
+        # Once the project is here, its tokens must not work there again.
+        if not Project.objects.filter(pk=project).exists():
+            source.execute(CANCEL, {"project": project})
         raise
+    return moved
 
 
 def cancel(project: Project) -> None:
@@ -220,7 +223,6 @@ def copy(source: Source, project: UUID, new_name: str) -> Moved:
         if holds(source, HAS_LATER, project=project, tx=newest["tx"]):
             raise WrittenMeanwhile
         advance_sequences()
-    source.execute(DISABLE_CHANNELS, {"project": project})
     strangers = [there[row["user_id"]] for row in members if row["user_id"] not in people]
     return Moved(project, rows, sorted(strangers))
 

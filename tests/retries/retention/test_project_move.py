@@ -156,6 +156,18 @@ def test_a_move_that_fails_changes_nothing(
         assert not Project.objects.filter(name="mine").exists()
 
 
+def test_a_failure_after_the_copy_opens_no_second_place(
+    new_installation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = make_moving()
+    monkeypatch.setattr(project_move, "DISABLE_CHANNELS", "select 1 / 0")
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        fetch("mine")
+    assert not Token.objects.filter(project=project, revoked_at=None).exists()
+    with use_database(NEW):
+        assert Token.objects.filter(project=project, revoked_at=None).exists()
+
+
 LATE = """insert into ledger_event (project_id, kind, subject_type, subject_id, actor_type)
 values (%(project)s, 'agent.paused', 'project', %(project)s, 'user')"""
 
