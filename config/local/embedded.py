@@ -193,8 +193,9 @@ class Servers:
         run_once(Command(argv, cwd=self.place.home, env=BARE, user=self.place.user))
 
     def roles(self) -> str:
-        # Tenfour's role is no superuser. Tests may create databases.
-        may = "createdb" if self.throwaway else "nocreatedb"
+        # Tenfour's role is no superuser. It may create roles that read views. Tests may create
+        # databases.
+        may = f"createrole {'createdb' if self.throwaway else 'nocreatedb'}"
         return (
             f"create role tenfour login nosuperuser {may} password '{self.postgres.password}';\n"
             "create database tenfour owner tenfour;\n"

@@ -19,6 +19,7 @@ from config.postgres.data_version import (
     refuse_rewritten,
 )
 from ledger.database.time_limit import session_without_limit
+from retries.reporting.access import set_views_aside
 
 LOCK = "hashtext('tenfour.migrate')"
 HOLDER = f"""
@@ -43,7 +44,8 @@ class Command(migrate.Command):
                 prepare_squashed(connection)
                 refuse_newer(connection)
                 refuse_rewritten(connection)
-                super().handle(*args, **options)
+                with set_views_aside(connection):
+                    super().handle(*args, **options)
                 record_digests(connection)
         except Unreadable as error:
             raise CommandError(str(error)) from error
