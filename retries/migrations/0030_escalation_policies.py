@@ -65,9 +65,7 @@ class Migration(BaseMigration):
                 ),
                 (
                     "steps",
-                    models.JSONField(
-                        help_text="lines such as 15 tell rota:nights, after minutes"
-                    ),
+                    models.JSONField(help_text="lines such as 15 tell rota:nights, after minutes"),
                 ),
                 ("enabled", models.BooleanField(db_default=True)),
                 (

@@ -15,7 +15,6 @@ from retries.models.on_call import EscalationPolicy
 from retries.models.permission import PermissionRequest
 from retries.states import QUESTIONS, Answer, EscalationState, OnExpiry
 
-
 # A new escalation is due at once: the clock chooses its policy, whatever opened it.
 UNROUTED = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -41,7 +41,7 @@ class Audience:
         return (
             any(types_for(channel, event) for channel in self.webhooks)
             or bool(rules_for(event, self.rules))
-            or personal.names_people(event)
+            or (self.has_people and personal.is_for_people(event))
         )
 
 

@@ -262,7 +262,7 @@ def check_steps(steps: Sequence[Step], policy: EscalationPolicy, directory: Dire
         raise Invalid("/steps/0", "The first step tells people, and before answer_within_s.")
     for at, step in enumerate(steps):
         pointer = f"/steps/{at}"
-        if at and step.after <= steps[at - 1].after or step.after > longest:
+        if (at and step.after <= steps[at - 1].after) or step.after > longest:
             raise Invalid(pointer, "Each step comes later than the one before, within 30 days.")
         if step.action == StepAction.ANSWER:
             if at + 1 < len(steps):

@@ -177,8 +177,6 @@ def format_days(days: Sequence[int]) -> str:
         else:
             runs.append([day])
     return ",".join(
-        f"{DAYS[run[0]]}-{DAYS[run[-1]]}"
-        if len(run) > 2
-        else ",".join(DAYS[day] for day in run)
+        f"{DAYS[run[0]]}-{DAYS[run[-1]]}" if len(run) > 2 else ",".join(DAYS[day] for day in run)
         for run in runs
     )
