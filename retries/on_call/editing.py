@@ -199,9 +199,9 @@ def check_name(name: str) -> None:
 def check_rota(rota: Rota, before: Mapping[str, Any]) -> None:
     if rota.timezone not in available_timezones():
         raise Invalid("/timezone", f"'{rota.timezone[:60]}' is not a zone such as Europe/Berlin.")
-    if before and before["name"] != rota.name:
-        if any(names_rota(each, before["name"]) for each in list_policies(rota.project_id)):
-            raise Invalid("/name", "A policy names the rota; create another and change the policy.")
+    old = before.get("name", rota.name)
+    if old != rota.name and any(names_rota(each, old) for each in list_policies(rota.project_id)):
+        raise Invalid("/name", "A policy names the rota; create another and change the policy.")
     if not 0 <= len(rota.shifts) <= MOST_SHIFTS:
         raise Invalid("/shifts", f"A rota has at most {MOST_SHIFTS} shifts.")
     directory = read_directory(rota.project_id)

@@ -70,7 +70,7 @@ def find_instant(day: date, at: time, zone: ZoneInfo) -> datetime:
     before, after = local.utcoffset(), local.replace(fold=1).utcoffset()
     assert before is not None and after is not None  # the zone is known
     late, early = (local.replace(tzinfo=UTC) - offset for offset in (before, after))
-    if before >= after or late.astimezone(zone).replace(tzinfo=None) == local.replace(tzinfo=None):
+    if before >= after:
         return late
     while late - early > SECOND:  # clocks skip it: they do so after `early`, not after `late`
         middle = early + (late - early) // 2
