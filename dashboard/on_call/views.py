@@ -42,6 +42,7 @@ NEW = {
     "policy": {"within": "60", "steps": "0 tell role:operator\n30 remind", "enabled": "on"},
     "rota": {"timezone": "UTC"},
 }
+POINTERS = {"answer_within_s": "within"}
 CHANGED_MEANWHILE = "Someone has changed it meanwhile. Look at it again, then save."
 
 
@@ -193,24 +194,21 @@ def values_of(row: Any) -> dict[str, str]:
 
 
 @takes_form("on_call")
-def save(request: HtmxRequest, noun: str) -> HttpResponse:
+def save(request: HtmxRequest, name: str) -> HttpResponse:
     visit = begin_visit(request, current="settings")
-    project = project_of(visit.scope)
-    if noun not in NOUNS or project is None:
-        raise Http404("There is nothing to save here.")
-    rows: list[Any] = list(NOUNS[noun].objects.filter(project=project))
     text = request.POST.get("row", "")
-    row = find_row(noun, text, rows) if text else None
-    if text and row is None:
-        raise Http404(f"There is no {noun} {text[:64]} here.")
-    given = {name: normalize_newlines(value) for name, value in request.POST.dict().items()}
-    form = OnCallForm(noun, row, {name: value.replace("\0", "") for name, value in given.items()})
+    row = NOUNS[name].objects.filter(pk=as_id(text)).first() if name in NOUNS and text else None
+    project = row.project if row else project_of(visit.scope)
+    if name not in NOUNS or project is None or (text and row is None):
+        raise Http404("There is nothing to save here.")
+    given = {key: normalize_newlines(value) for key, value in request.POST.dict().items()}
+    form = OnCallForm(name, row, {key: value.replace("\0", "") for key, value in given.items()})
     try:
         saved = write(form, project, visit)
     except Invalid as refusal:
         for each in refusal.more["errors"]:
-            name = str(each["pointer"]).split("/")[1]
-            form.errors[{"answer_within_s": "within"}.get(name, name)] = str(each["detail"])
+            field_name = str(each["pointer"]).split("/")[1]
+            form.errors[POINTERS.get(field_name, field_name)] = str(each["detail"])
     except VersionMismatch:
         form.errors["form"] = CHANGED_MEANWHILE
     else:
@@ -264,19 +262,18 @@ def read_number(form: OnCallForm, name: str) -> int:
     return number
 
 
-def delete(request: HtmxRequest, noun: str, row_id: UUID) -> HttpResponse:
+def delete(request: HtmxRequest, name: str, row_id: UUID) -> HttpResponse:
     visit = begin_visit(request, current="settings")
-    project, page = project_of(visit.scope), reverse("dashboard:on_call")
-    found = NOUNS[noun].objects.filter(pk=row_id, project=project) if noun in NOUNS else None
-    row = found.first() if found is not None and project else None
+    page = reverse("dashboard:on_call")
+    row = NOUNS[name].objects.filter(pk=row_id).first() if name in NOUNS else None
     if row is None:
         raise Http404(f"There is no such row to delete: {row_id}.")
     if "confirmed" not in request.POST:
         query = visit.scope.params.copy()
-        query["delete"] = f"{noun}:{row_id}"
+        query["delete"] = f"{name}:{row_id}"
         return redirect(f"{page}?{query.urlencode()}")
     try:
-        editing.delete(NOUNS[noun], row_id, stamp=stamp_of(request))
+        editing.delete(NOUNS[name], row_id, stamp=stamp_of(request))
     except Invalid as refusal:
         messages.warning(request, refusal.detail)
     else:
