@@ -46,6 +46,7 @@ from retries.models import (
     StreamCursor,
 )
 from retries.notifications import signatures
+from retries.on_call.editing import create_policy, create_rota
 from retries.states import Answer
 from tests.conftest import Api
 from tests.dashboard.notifications.deliveries import (

@@ -19,9 +19,11 @@ from retries.insight.ranges import LONGEST_RANGE, RANGES
 PANEL = "answers"
 MOST_ANSWERS = 20_000
 
-# A policy's default answer is no person's. An escalation without a recorded first view has no phases. A phase that has not ended yet lasts
-# until now: as 0, it would be shortest when agents are down.
-ANSWERED = f"""select e.reason, e.answered_by_name as person, p.name as policy, e.opened_at, e.seen_at, e.closed_at,
+# A policy's default answer is no person's. An escalation without a recorded first view has no
+# phases. A phase that has not ended yet lasts until now: as 0, it would be shortest when agents are
+# down.
+ANSWERED = f"""select e.reason, e.answered_by_name as person, p.name as policy,
+    e.opened_at, e.seen_at, e.closed_at,
     case when n.id is not null then n.started_at when t.id is not null then %(now)s end
         as started_at,
     case when n.id is not null or t.id is not null then coalesce(n.ended_at, %(now)s) end
