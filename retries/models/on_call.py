@@ -42,7 +42,7 @@ class Rota(models.Model):
 
 
 class EscalationPolicy(models.Model):
-    """Who is told of an escalation, when, and which answer is given if no person gives one.
+    """The people to tell of an escalation, when, and the answer that is given without them.
 
     Of a project's policies, the first whose conditions hold is an escalation's policy.
     """
