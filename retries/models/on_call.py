@@ -10,12 +10,15 @@ from ledger.models import Project
 from ledger.models.fields import key
 
 
-class OnCallQuerySet(models.QuerySet[models.Model]):
+class RotaQuerySet(models.QuerySet["Rota"]):
     def visible_to(self, principal: Principal) -> Self:
         # An agent does not learn when a person is on call, or what is answered without one.
-        if principal.is_agent:
-            return self.none()
-        return self.filter(project_id=principal.project_id)
+        return self.none() if principal.is_agent else self.filter(project_id=principal.project_id)
+
+
+class EscalationPolicyQuerySet(models.QuerySet["EscalationPolicy"]):
+    def visible_to(self, principal: Principal) -> Self:
+        return self.none() if principal.is_agent else self.filter(project_id=principal.project_id)
 
 
 class Rota(models.Model):
@@ -32,7 +35,7 @@ class Rota(models.Model):
     updated_at = models.DateTimeField()
     version = models.IntegerField(db_default=1)
 
-    objects = OnCallQuerySet.as_manager()
+    objects = RotaQuerySet.as_manager()
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["project", "name"], name="rota_once")]
@@ -67,7 +70,7 @@ class EscalationPolicy(models.Model):
     updated_at = models.DateTimeField()
     version = models.IntegerField(db_default=1)
 
-    objects = OnCallQuerySet.as_manager()
+    objects = EscalationPolicyQuerySet.as_manager()
 
     class Meta:
         verbose_name_plural = "escalation policies"

@@ -60,7 +60,7 @@ LEAVE = f"""update retries_escalation set policy_id = null, policy_step = 0, ans
 
 def list_policies(project: Project | UUID) -> list[EscalationPolicy]:
     rows = EscalationPolicy.objects.filter(project=project).order_by("position", "id")
-    return list(rows)  # type: ignore[arg-type]
+    return list(rows)
 
 
 def create_policy(project: Project, *, stamp: Stamp, **values: Any) -> EscalationPolicy:
@@ -130,7 +130,7 @@ def lock(model: type[Noun], id: UUID) -> Noun:
     found = model.objects.select_for_update().filter(pk=id).first()
     if found is None:
         raise NotFound(f"There is no {KINDS[model][0]} {id} here.")
-    return found  # type: ignore[return-value]
+    return found
 
 
 @transaction.atomic

@@ -112,7 +112,7 @@ def describe(row: Row) -> dict[str, list[str]]:
 
 def read_routes(project_id: UUID) -> Routes:
     rows = EscalationPolicy.objects.filter(project=project_id, enabled=True)
-    policies: list[Any] = list(rows.order_by("position", "id"))
+    policies = list(rows.order_by("position", "id"))
     steps = {each.pk: [parse_step(line) for line in each.steps] for each in policies}
     return Routes(policies, steps, read_directory(project_id))
 

@@ -42,7 +42,10 @@ def test_a_rota_and_a_policy_are_made_changed_and_deleted_on_the_page(
     stale = browser.post(f"{URL}policy/", form | row)
     assert "changed it meanwhile" in html(stale, 422)
     asked = browser.post(f"{URL}policy/{policy.pk}/delete/", follow=True)
-    assert "Its open escalations get another policy" in words(asked) and EscalationPolicy.objects.exists()
+    assert (
+        "Its open escalations get another policy" in words(asked)
+        and EscalationPolicy.objects.exists()
+    )
     browser.post(f"{URL}policy/{policy.pk}/delete/", {"confirmed": "yes"})
     browser.post(f"{URL}rota/{rota.pk}/delete/", {"confirmed": "yes"})
     assert not EscalationPolicy.objects.exists() and not Rota.objects.exists()
