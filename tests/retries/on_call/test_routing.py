@@ -1,11 +1,13 @@
 """The clock routes escalations to people by their policy, and gives default answers."""
 
-from datetime import datetime, timedelta
+import random
+from datetime import UTC, datetime, time, timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 
+from bench.nights import CHANGES, PEOPLE, ZONES, make_schedule, make_steps
 from ledger.authorization.roles import Role
 from ledger.errors import Invalid
 from ledger.journal import Stamp
@@ -16,6 +18,8 @@ from retries.models import Channel, Delivery, Escalation, EscalationPolicy, Grou
 from retries.notifications import outbox
 from retries.on_call import editing, routing
 from retries.on_call.holders import describe_holder
+from retries.on_call.rotas import format_shift
+from retries.on_call.steps import Case, Directory, format_step, take_turn
 from tests.dashboard.notifications.deliveries import make_channel, make_notification_rule
 from tests.dashboard.worked import make_task
 from tests.elsewhere import at_once
@@ -231,6 +235,47 @@ def test_clocks_that_run_at_once_take_each_step_once(agent: Agent) -> None:
     assert events.count() == 24 and len({(e.subject_id, e.data["step"]) for e in events}) == 24
     assert Event.objects.filter(kind="escalation.resolved").count() == 12
     assert Escalation.objects.filter(channel="policy", answered_by_type="system").count() == 12
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_night_with_a_change_of_clocks_goes_by_the_rules(agent: Agent, seed: int) -> None:
+    """The clock on PostgreSQL tells the same people as the simulated rules, each once."""
+    dice = random.Random(seed)
+    zone, day = ZONES[seed], dice.choice(CHANGES[ZONES[seed]])
+    since = datetime.combine(day, time(), UTC) - timedelta(hours=12)
+    project, schedules = agent.project, {name: make_schedule(dice, zone) for name in ("a", "b")}
+    for name in PEOPLE:
+        make_member(project, name, Role.ADMIN if name in PEOPLE[:2] else Role.OPERATOR)
+    for name, schedule in schedules.items():
+        editing.create_rota(
+            project,
+            name=name,
+            timezone=zone,
+            shifts=[format_shift(shift) for shift in schedule.shifts],
+            fallback=list(schedule.fallback),
+            stamp=STAMP,
+        )
+    steps = make_steps(dice)
+    make_policy(project, *map(format_step, steps), answer_within_s=36_000)
+    directory = Directory(sorted(PEOPLE), schedules, {"role:admin": PEOPLE[:2]})
+    rows = [ignored(agent, f"Check {n}") for n in range(4)]
+    expected = []
+    for row in rows:
+        opened = since + timedelta(minutes=dice.randint(0, 12 * 60))
+        Escalation.objects.filter(pk=row.pk).update(opened_at=opened)
+        case, due = Case(opened_at=opened), opened
+        while due is not None:
+            turn = take_turn(case, steps, directory, now=due)
+            case, due = turn.case, turn.next_at
+        expected.append(list(case.told))
+    for minute in range(0, 15 * 60):
+        routing.take_due_steps(now=since + minute * MINUTE)
+    found = [the(pk=row.pk).told for row in rows]
+    assert found == expected and all(found)
+    for row in rows:
+        events = Event.objects.filter(subject_id=row.pk, kind="escalation.told")
+        named = [name for event in events.order_by("id") for name in event.data["people"]]
+        assert named == the(pk=row.pk).told and len(named) == len(set(named))
 
 
 @pytest.mark.usefixtures("people")
