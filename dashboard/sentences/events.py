@@ -264,8 +264,8 @@ def describe_escalation_event(event: Event, about: EventSubject) -> EventSentenc
             return EventSentence("person", actor, "assigned", "", quote, f" to {to}", note)
         case Kind.ESCALATION_TOLD:
             to = ", ".join(map(str, data.get("people") or ())) or "no one"
-            note = f" · told {to}"
-            return EventSentence("bell", actor, "told of", "", quote, f": {to}", note)
+            policy = f"Policy {data.get('policy') or ''}".strip()
+            return EventSentence("bell", policy, f"told {to} of", "", quote, "", f" · told {to}")
         case Kind.ESCALATION_SNOOZED:
             until = str(data.get("until") or "")[:16].replace("T", " ")
             tail, note = f" until {until}", f" · snoozed until {until}"
