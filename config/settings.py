@@ -267,6 +267,7 @@ CLOCK: dict[str, float] = {
     "plans": 5,
     "operations": 2,
     "escalations": 15,
+    "on_call": 2,
     "conditions": 15,
     "standing_instructions": 15,
     "notifications": 1,

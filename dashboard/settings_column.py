@@ -28,6 +28,7 @@ GROUPS = (
             ("tokens", "Tokens", "key"),
             ("notifications", "Notifications", "bell"),
             ("deliveries", "Deliveries", "ch-mail"),
+            ("on_call", "On call", "people"),
             ("permission_rules", "Permission rules", "f-permission"),
             ("policies", "Policies", "rule"),
             ("operations", "Operations", "group"),

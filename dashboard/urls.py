@@ -31,6 +31,7 @@ from dashboard.notifications import example_views as examples
 from dashboard.notifications import message_views as messages
 from dashboard.notifications import views as notifications
 from dashboard.notifications.delivery_listing import DELIVERIES
+from dashboard.on_call import views as on_call
 from dashboard.operations import action_views as operation_actions
 from dashboard.operations import start_views as operation_starts
 from dashboard.operations import stop_views as agent_stops
@@ -209,6 +210,11 @@ urlpatterns = [
     page("settings/policies/", policies.index, "policies", "retries.view_retrypolicy"),
     action("settings/policies/<slug:name>/", policies.switch,
         "policy_switch", "retries.change_retrypolicy"),
+    page("settings/on-call/", on_call.index, "on_call", "retries.view_escalationpolicy"),
+    form("settings/on-call/<slug:name>/", on_call.save,
+        "on_call_save", "retries.change_escalationpolicy"),
+    action("settings/on-call/<slug:name>/<uuid:row_id>/delete/", on_call.delete,
+        "on_call_delete", "retries.change_escalationpolicy"),
     page("settings/notifications/", notifications.index, "notifications", "retries.view_channel"),
     form("settings/notifications/rules/", notification_actions.save_rule,
         "notification_rule", "retries.change_notificationrule"),

@@ -30,6 +30,7 @@ from ledger.states import BlockedReason, BreakerState
 from retries.escalations import admin as _escalations  # noqa: F401 - registers its page
 from retries.failures import admin as _failures  # noqa: F401 - registers its pages
 from retries.models import Escalation, PermissionRequest, PermissionRule, RetryPolicy
+from retries.on_call import admin as _on_call  # noqa: F401 - registers its pages
 from retries.operations import admin as _operations  # noqa: F401 - registers its page
 from retries.policies.editing import record_change
 from retries.states import PermissionState, Reason, RuleState

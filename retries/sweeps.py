@@ -27,6 +27,7 @@ from retries.journal_readers import counts as activity_counts
 from retries.journal_readers import metric_totals, new_words
 from retries.notifications import tick
 from retries.notifications.rules import watches
+from retries.on_call import routing
 from retries.operations import running
 from retries.permissions import requests, rules
 from retries.plans import completing
@@ -74,6 +75,7 @@ ENTRIES: dict[str, Callable[..., dict[str, Any]]] = {
     "breakers": leases.half_open_breakers,
     "plans": completing.complete_plans,
     "escalations": process_escalations,
+    "on_call": routing.take_due_steps,
     "standing_instructions": rule_clock.send_due,
     "conditions": watches.watch_conditions,
     "notifications": tick.process_due,

@@ -39,11 +39,14 @@ from retries.insight.experiments import start_experiment
 from retries.models import (
     Channel,
     Escalation,
+    EscalationPolicy,
     FailurePattern,
     NotificationRule,
+    Rota,
     StreamCursor,
 )
 from retries.notifications import signatures
+from retries.on_call.editing import create_policy, create_rota
 from retries.states import Answer
 from tests.conftest import Api
 from tests.dashboard.notifications.deliveries import (
@@ -137,6 +140,20 @@ def make_world(agent: Agent, now: datetime) -> World:
     Channel.objects.filter(pk=webhook.pk).update(
         signing_secrets=encryption.encrypt([{"secret": signatures.new_secret()}])
     )
+    on_call = Membership.objects.create(
+        user=User.objects.create_user(f"{MARK}-operator"), project=project, role=Role.OPERATOR
+    ).user.username
+    rota = create_rota(
+        project, name=f"{MARK} rota", shifts=[], fallback=[on_call], stamp=Stamp(SYSTEM, now)
+    )
+    policy = create_policy(
+        project,
+        name=f"{MARK} policy",
+        conditions="reason:none",
+        answer_within_s=600,
+        steps=["0 tell role:operator"],
+        stamp=Stamp(SYSTEM, now),
+    )
     told = make_notification_rule(channel, project=project, now=now)
     delivery = make_delivery(channel, now=now, title=f"Deliver {MARK}")
     session = make_busy_session(agent, now=now)
@@ -175,6 +192,10 @@ def make_world(agent: Agent, now: datetime) -> World:
         "channel_id": channel.pk,
         "webhook_id": webhook.pk,
         "notification_rule_id": told.pk,
+        "escalation_policy_id": policy.pk,
+        "rota_id": rota.pk,
+        "row_id": policy.pk,
+        "operator": on_call,
         "delivery_id": delivery.pk,
         "operation_id": operation.pk,
         "verb_name": "task.skip",
@@ -220,6 +241,8 @@ VERSIONED: tuple[tuple[str, type[Model]], ...] = (
     ("channel_id", Channel),
     ("webhook_id", Channel),
     ("notification_rule_id", NotificationRule),
+    ("escalation_policy_id", EscalationPolicy),
+    ("rota_id", Rota),
     ("plan_id", Plan),
     ("rule_id", StandingInstruction),
     ("queued_id", Task),

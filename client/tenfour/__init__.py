@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from tenfour.record_models import Channel as Channel
     from tenfour.record_models import DeadLetter as DeadLetter
     from tenfour.record_models import Delivery as Delivery
+    from tenfour.record_models import EscalationPolicy as EscalationPolicy
     from tenfour.record_models import Event as Event
     from tenfour.record_models import Hold as Hold
     from tenfour.record_models import ImportedSession as ImportedSession
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from tenfour.record_models import PatternFailure as PatternFailure
     from tenfour.record_models import Permission as Permission
     from tenfour.record_models import Policies as Policies
+    from tenfour.record_models import Rota as Rota
     from tenfour.record_models import Session as Session
     from tenfour.record_models import SessionStatus as SessionStatus
     from tenfour.record_models import SessionTask as SessionTask
@@ -125,6 +127,7 @@ HOMES = {
         "Channel",
         "DeadLetter",
         "Delivery",
+        "EscalationPolicy",
         "Event",
         "Hold",
         "ImportedSession",
@@ -133,6 +136,7 @@ HOMES = {
         "PatternFailure",
         "Permission",
         "Policies",
+        "Rota",
         "Session",
         "SessionStatus",
         "SessionTask",

@@ -100,6 +100,9 @@ NOUNS: Mapping[str, Command] = {
     ),
     "agent": Command("Workers: list, show, register, pause, trip, …", "nouns.agent"),
     "escalation": Command("Questions to people (esc): list, show, resolve, …", "nouns.escalation"),
+    "on-call": Command(
+        "Who is told of escalations: policies, rotas, add-policy, add-rota, …", "nouns.on_call"
+    ),
     "permission": Command(
         "Calls that agents ask about: list, show, allow, deny, rules, …", "nouns.permission"
     ),

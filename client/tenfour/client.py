@@ -11,6 +11,7 @@ from tenfour.api.groups import (
     Agents,
     Channels,
     DeadLetters,
+    EscalationPolicies,
     Escalations,
     Events,
     Instructions,
@@ -18,6 +19,7 @@ from tenfour.api.groups import (
     Patterns,
     Plans,
     Policies,
+    Rotas,
     Sessions,
     StandingInstructions,
     Tasks,
@@ -70,6 +72,8 @@ class Nouns(Driven[D]):
         self.sessions: Sessions[D] = Sessions(driver, core)
         self.operations: Operations[D] = Operations(driver, core)
         self.policies: Policies[D] = Policies(driver, core)
+        self.escalation_policies: EscalationPolicies[D] = EscalationPolicies(driver, core)
+        self.rotas: Rotas[D] = Rotas(driver, core)
         self.channels: Channels[D] = Channels(driver, core)
         self.webhooks: Webhooks[D] = Webhooks(driver, core)
 

@@ -342,6 +342,8 @@ class Escalation(Value):
     response_schema: Json | None = None
     client_state: Any = None
     assignee: str | None = None
+    policy: str | None = None
+    told: tuple[str, ...] = field(default=(), metadata={"read": tuple})
     on_expiry: str | None = None
     url: str = ""
     resolution: Json | None = None
@@ -352,6 +354,8 @@ class Escalation(Value):
     expires_at: datetime | None = None
     snoozed_until: datetime | None = None
     notify_again_at: datetime | None = None
+    next_step_at: datetime | None = None
+    answer_due_at: datetime | None = None
     warnings: tuple[str, ...] = field(default=(), metadata={"read": tuple})
 
     @property

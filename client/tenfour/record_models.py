@@ -313,6 +313,40 @@ class Policies(Value):
 
 
 @dataclass(frozen=True)
+class EscalationPolicy(Value):
+    """The people to tell of an escalation, in steps; `answer_by` wrote the default answer."""
+
+    id: str
+    name: str = ""
+    position: int = 0
+    conditions: str = ""
+    answer_within_s: int = 0
+    steps: tuple[str, ...] = field(default=(), metadata={"read": tuple})
+    enabled: bool = True
+    answer_by: str | None = None
+    changed_by: str = ""
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    version: int = 0
+
+
+@dataclass(frozen=True)
+class Rota(Value):
+    """The people on call by weekday and local time; `on_call` covers the next 7 days."""
+
+    id: str
+    name: str = ""
+    timezone: str = ""
+    shifts: tuple[str, ...] = field(default=(), metadata={"read": tuple})
+    fallback: tuple[str, ...] = field(default=(), metadata={"read": tuple})
+    on_call: tuple[Json, ...] = field(default=(), metadata={"read": tuple})
+    changed_by: str = ""
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    version: int = 0
+
+
+@dataclass(frozen=True)
 class Channel(Value):
     """A way to reach people; `address` shows the part of its URL that is no secret."""
 

@@ -38,6 +38,7 @@ TAGS = {
     "dead letters": "Tasks that failed permanently.",
     "agents": "Named workers, each with its own queue.",
     "escalations": "Decisions that need a person.",
+    "on call": "Escalation policies and rotas: who is told of an escalation, and what comes next.",
     "permissions": "Agents' requests to make a tool call, and the rules that answer some of them.",
     "patterns": "Failures with the same error, across tasks and agents.",
     "policies": "What a project decides about failures that a retry may not fix.",
@@ -115,6 +116,10 @@ RESPONSE_HEADERS: dict[str, dict[str, Any]] = {
 # Operations whose success has these headers.
 WITH_ETAG = {
     "attempts_release",
+    "escalation_policies_get",
+    "escalation_policies_update",
+    "rotas_get",
+    "rotas_update",
     "escalations_assign",
     "escalations_get",
     "escalations_snooze",
@@ -161,6 +166,7 @@ WAITING = {
 }
 # The noun of a path's {id}, by the path's first part.
 IDS = {
+    "escalation-policies": "the policy's id",
     "deliveries": "the delivery's id",
     "notification-channels": "the channel's id",
     "notification-rules": "the rule's id",
@@ -174,6 +180,7 @@ IDS = {
     "operations": "the operation's id",
     "patterns": "the pattern's id",
     "permission-rules": "the rule's id",
+    "rotas": "the rota's id",
     "permissions": "the request's id",
     "plans": "the plan's id or ref, such as 03-01",
     "sessions": "the session's id",

@@ -250,6 +250,7 @@ def find_escalation(
             "resent_as",
             "task__plan",
             "permission__task",
+            "policy",
         )
         .annotate(
             asked_again=asked_again(),

@@ -45,6 +45,7 @@ from ledger.models import Instruction, Task
 from retries.escalations.lifecycle import note_view
 from retries.escalations.record import load_record
 from retries.models import Escalation
+from retries.on_call.holders import Holder, describe_holder
 from retries.verbs import escalations
 from retries.verbs.verb import Verb
 
@@ -79,6 +80,7 @@ class InboxPage(PageContext):
     last_closed: Escalation | None  # set if no escalation is open
     next_open: Escalation | None
     snooze_times: list[SnoozeTime]
+    holder: Holder | None  # who has it by its policy, and what comes next
     evidence: TaskEvidence | InstructionEvidence | CallEvidence | None
     preview: ContextPreview | None
     query: str  # the address's query string, which forms keep
@@ -161,6 +163,7 @@ def build_page(
         last_closed=None if escalation else queries.find_last_closed(visit.scope.project),
         next_open=find_next_open(inbox, escalation) if escalation and not is_open else None,
         snooze_times=list_snooze_times(now) if is_open else [],
+        holder=describe_holder(escalation, now=now) if escalation else None,
         evidence=collect_evidence(escalation, record, now=now) if escalation else None,
         preview=preview_context(escalation, record, answer_form.text)
         if escalation and record and answer_form

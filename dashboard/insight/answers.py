@@ -73,6 +73,37 @@ class AnswerRow:
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class AnswerTime:
+    """How soon the escalations of a person or a policy were answered."""
+
+    project: str
+    name: str
+    data: Mapping[str, Any]
+    least: int
+
+    @property
+    def is_shown(self) -> bool:
+        return "median" in self.data
+
+    @property
+    def median(self) -> str:
+        return rough_duration(self.data["median"])
+
+    @property
+    def within(self) -> str:
+        return rough_duration(self.data["within"])
+
+
+def list_times(figures: Sequence[tuple[str, Mapping[str, Any]]], kind: str) -> list[AnswerTime]:
+    # figures that an earlier version computed have no such groups
+    return [
+        AnswerTime(project, each["name"], each, data["least"])
+        for project, data in figures
+        for each in data.get(f"by_{kind}", ())
+    ]
+
+
 def list_answers(figures: Sequence[tuple[str, Mapping[str, Any]]]) -> list[AnswerRow]:
     rows = [(project, data["least"], each) for project, data in figures for each in data["reasons"]]
     totals = [sum(each["phases"]) for _, _, each in rows if "phases" in each]

@@ -12,7 +12,7 @@ from dashboard.frame import rendering
 from dashboard.frame.navigation import read_scope
 from dashboard.frame.rendering import HtmxRequest, PageContext
 from dashboard.insight import queries
-from dashboard.insight.answers import AnswerRow, find_typical, list_answers
+from dashboard.insight.answers import AnswerRow, AnswerTime, find_typical, list_answers, list_times
 from dashboard.insight.combined import RowGroup
 from dashboard.insight.costs import CostFigures, combine_costs
 from dashboard.insight.experiments import ExperimentRow, find_scale
@@ -51,6 +51,7 @@ class InsightPage(PageContext):
     points: tuple[int, ...] = POINTS
     typical: list[AnswerRow]
     answers: list[AnswerRow]
+    answer_times: list[tuple[str, list[AnswerTime]]]  # by person and by policy
     targets: list[TargetRow]
     agents: list[Agent]
     changed: TargetRow | None  # the target that the form changes
@@ -93,6 +94,7 @@ def index(request: HtmxRequest) -> HttpResponse:
         shares=[(share, [*list_needed(share).values()]) for share in SHARES],
         typical=find_typical(answered),
         answers=list_answers(answered),
+        answer_times=[(kind, list_times(answered, kind)) for kind in ("person", "policy")],
         targets=targets,
         changed=next((each for each in targets if each.data["id"] == wanted), None),
         agents=queries.list_agents(project),

@@ -21,6 +21,7 @@ from dashboard.sentences.members import describe_member_event
 from dashboard.sentences.settings import (
     describe_channel_event,
     describe_notification_rule_event,
+    describe_on_call_event,
     describe_view_event,
 )
 from dashboard.sentences.tasks import describe_cause_briefly, describe_reason, name_changes
@@ -50,6 +51,8 @@ def describe_event(event: Event, about: EventSubject) -> EventSentence:
             return describe_channel_event(event)
         case "notification_rule":
             return describe_notification_rule_event(event)
+        case "escalation_policy" | "rota":
+            return describe_on_call_event(event)
         case "saved_view":
             return describe_view_event(event)
         case "member" | "invitation":
@@ -259,6 +262,10 @@ def describe_escalation_event(event: Event, about: EventSubject) -> EventSentenc
             to = str(data.get("user") or "no one")
             note = f" · assigned to {to}"
             return EventSentence("person", actor, "assigned", "", quote, f" to {to}", note)
+        case Kind.ESCALATION_TOLD:
+            to = ", ".join(map(str, data.get("people") or ())) or "no one"
+            policy = f"Policy {data.get('policy') or ''}".strip()
+            return EventSentence("bell", policy, f"told {to} of", "", quote, "", f" · told {to}")
         case Kind.ESCALATION_SNOOZED:
             until = str(data.get("until") or "")[:16].replace("T", " ")
             tail, note = f" until {until}", f" · snoozed until {until}"

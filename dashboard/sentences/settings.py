@@ -21,6 +21,14 @@ RULES = {
     Kind.NOTIFICATION_RULE_UPDATED: ("pen", "changed the notification rule"),
     Kind.NOTIFICATION_RULE_DELETED: ("trash", "deleted the notification rule"),
 }
+ON_CALL = {
+    Kind.ESCALATION_POLICY_CREATED: ("rule", "created the escalation policy"),
+    Kind.ESCALATION_POLICY_UPDATED: ("pen", "changed the escalation policy"),
+    Kind.ESCALATION_POLICY_DELETED: ("trash", "deleted the escalation policy"),
+    Kind.ROTA_CREATED: ("people", "created the rota"),
+    Kind.ROTA_UPDATED: ("pen", "changed the rota"),
+    Kind.ROTA_DELETED: ("trash", "deleted the rota"),
+}
 VIEWS = {
     Kind.SAVED_VIEW_CREATED: ("bookmark", "saved the view"),
     Kind.SAVED_VIEW_DELETED: ("trash", "deleted the view"),
@@ -47,6 +55,12 @@ def describe_notification_rule_event(event: Event) -> EventSentence:
     channel = event.data.get("channel")
     said = f" when {when}, tell {channel}" if when and channel else ""
     return plain(icon, who_of(event), f"{does}{said}", describe_fields(event))
+
+
+def describe_on_call_event(event: Event) -> EventSentence:
+    icon, does = ON_CALL[Kind(event.kind)]
+    name = str(event.data.get("name") or "")
+    return plain(icon, who_of(event), f"{does} {name}".rstrip(), describe_fields(event))
 
 
 def describe_fields(event: Event) -> str:

@@ -28,6 +28,8 @@ ADMIN_NOUNS = {
     "retrypolicy",
     "acktarget",
     "contextexperiment",
+    "escalationpolicy",
+    "rota",
 }
 # nouns that a viewer does not see: the holders of keys, and the people who may still join
 VIEW_ROLES = {"token": Role.OPERATOR, "invitation": Role.ADMIN}

@@ -67,7 +67,9 @@ def escalations_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
 
 def visible_escalations(principal: Principal) -> EscalationQuerySet:
     rows = Escalation.objects.visible_to(principal)
-    return rows.select_related("agent", "assignee", "instruction", "permission", "task__plan")
+    return rows.select_related(
+        "agent", "assignee", "instruction", "permission", "policy", "task__plan"
+    )
 
 
 def find_escalation(request: PrincipalRequest, id: UUID) -> Escalation:

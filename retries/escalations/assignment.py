@@ -29,7 +29,7 @@ def assign(
             "/user", f"There is no active user '{user}' who has the permission to answer it."
         )
     Escalation.objects.filter(pk=escalation.pk).update(
-        assignee=found, updated_at=stamp.at, version=escalation.version + 1
+        assignee=found, is_routed=False, updated_at=stamp.at, version=escalation.version + 1
     )
     lifecycle.record_event(
         escalation,

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from statistics import median
+from typing import Any, TypeVar
 
+T = TypeVar("T")
 LEAST_ANSWERS = 20
 
 
@@ -49,5 +51,22 @@ def describe_cases(cases: Sequence[AnsweredCase]) -> dict[str, Any]:
     return {
         "n": len(cases),
         "phases": [round(sum(each[n] for each in middle) / fifth, 1) for n in range(4)],
-        "within": round(sum(ordered[min(len(ordered) - 1, int(0.9 * len(ordered)))]), 1),
+        "within": round(sum(find_ninth(ordered)), 1),
     }
+
+
+def describe_answer_times(cases: Sequence[AnsweredCase]) -> dict[str, Any]:
+    """Return the number of cases and, with enough of them, how soon they were answered."""
+    if len(cases) < LEAST_ANSWERS:
+        return {"n": len(cases)}
+    seconds = sorted((each.answered_at - each.opened_at).total_seconds() for each in cases)
+    return {
+        "n": len(cases),
+        "median": round(median(seconds), 1),
+        "within": round(find_ninth(seconds), 1),
+    }
+
+
+def find_ninth(ordered: Sequence[T]) -> T:
+    """Return the 90th percentile of ordered values."""
+    return ordered[min(len(ordered) - 1, int(0.9 * len(ordered)))]

@@ -13,6 +13,7 @@ from retries.models.notification_channel import (
 )
 from retries.models.notification_delivery import Delivery, DeliveryTally, DeliveryTry
 from retries.models.notification_rule import NotificationRule, NotificationThread
+from retries.models.on_call import EscalationPolicy, Rota
 from retries.models.operation import Operation, OperationItem
 from retries.models.past_failure import PastFailures, PastFixTry
 from retries.models.permission import (
@@ -35,6 +36,7 @@ __all__ = [
     "DeliveryTry",
     "DurationCount",
     "Escalation",
+    "EscalationPolicy",
     "EscalationQuerySet",
     "FailureCount",
     "FailurePattern",
@@ -57,6 +59,7 @@ __all__ = [
     "PlanForecast",
     "QuietHours",
     "RetryPolicy",
+    "Rota",
     "StoredContext",
     "StreamCursor",
 ]

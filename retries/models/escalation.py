@@ -1,6 +1,6 @@
 """Questions to people about tasks and instructions."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Self
 
 from django.conf import settings
@@ -11,8 +11,12 @@ from django.db.models.functions import Now
 from ledger.authorization.principal import Principal
 from ledger.models import Agent, Attempt, Instruction, Project, Task
 from ledger.models.fields import key
+from retries.models.on_call import EscalationPolicy
 from retries.models.permission import PermissionRequest
 from retries.states import QUESTIONS, Answer, EscalationState, OnExpiry
+
+# A new escalation is due at once: the clock chooses its policy, whatever opened it.
+UNROUTED = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class EscalationQuerySet(models.QuerySet["Escalation"]):
@@ -65,6 +69,26 @@ class Escalation(models.Model):
     )
     assignee = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, db_index=False
+    )
+    policy = models.ForeignKey(
+        EscalationPolicy,
+        models.SET_NULL,
+        null=True,
+        db_index=False,
+        help_text="says who is told of it, and when",
+    )
+    policy_step = models.IntegerField(db_default=0, help_text="the policy's steps that are done")
+    next_step_at = models.DateTimeField(
+        null=True,
+        db_default=UNROUTED,
+        help_text="when the policy's next step is due; 1970 until the policy is chosen",
+    )
+    answer_due_at = models.DateTimeField(
+        null=True, help_text="the policy's limit: open after that, it is overdue"
+    )
+    told = models.JSONField(db_default=[], help_text="the usernames of those told by the policy")
+    is_routed = models.BooleanField(
+        db_default=False, help_text="the policy, not a person, assigned it"
     )
     # the counters of its task when it was opened, for the message and for an undo
     attempts = models.IntegerField(null=True)
@@ -186,6 +210,17 @@ class Escalation(models.Model):
                 fields=["snoozed_until"],
                 condition=Q(state=EscalationState.OPEN, snoozed_until__isnull=False),
                 name="escalation_snoozed",
+            ),
+            models.Index(
+                fields=["project", "next_step_at"],
+                condition=Q(state=EscalationState.OPEN, next_step_at__isnull=False),
+                name="escalation_next_step",
+            ),
+            # Before a policy is deleted, it shows what refers to it.
+            models.Index(
+                fields=["policy"],
+                condition=Q(policy__isnull=False),
+                name="escalation_policy",
             ),
             models.Index(fields=["project", "id"], name="escalation_project"),
             models.Index(fields=["agent", "id"], name="escalation_agent"),

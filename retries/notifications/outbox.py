@@ -6,6 +6,7 @@ The event of a move is the outbox: it commits with the move, and this reader com
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.conf import settings
 from django.db import transaction
 
 from ledger import journal
@@ -19,7 +20,7 @@ from retries.models.notification_delivery import DeliveryRole, DeliveryState
 from retries.notifications.messages.attempt_names import name_attempt
 from retries.notifications.messages.subjects import Subjects, fetch_subjects, subject_columns
 from retries.notifications.messages.webhook_bodies import build_body, traceparent_of
-from retries.notifications.rules import conditions
+from retries.notifications.rules import conditions, personal
 from retries.notifications.rules.batch import RuleBatch, rules_for
 
 READER = "notifications"
@@ -34,9 +35,13 @@ class Audience:
     webhooks: list[Channel]
     rules: list[NotificationRule]
 
+    has_people: bool  # a channel reaches a person by name
+
     def wants(self, event: Row) -> bool:
-        return any(types_for(channel, event) for channel in self.webhooks) or bool(
-            rules_for(event, self.rules)
+        return (
+            any(types_for(channel, event) for channel in self.webhooks)
+            or bool(rules_for(event, self.rules))
+            or (self.has_people and personal.is_for_people(event))
         )
 
 
@@ -62,7 +67,7 @@ def read_batch(now: datetime) -> tuple[int, bool]:
     begin_reading(now)
     cursor = lock_cursor(READER)
     audience = fetch_audience()
-    if not audience.webhooks and not audience.rules:
+    if not audience.webhooks and not audience.rules and not audience.has_people:
         move_cursor(cursor, journal.fetch_head(), now)
         return 0, True
     events = journal.fetch_stream(Cursor(cursor.tx, str(cursor.event_id)), limit=BATCH_SIZE)
@@ -82,10 +87,11 @@ def fetch_audience() -> Audience:
         disabled_because=DisabledBecause.BY_HAND
     )
     rules = NotificationRule.objects.filter(enabled=True).order_by("id")
-    return Audience(
-        list(webhooks.order_by("id")),
-        list(rules.select_related("channel__person", "second_channel__person")),
-    )
+    found = list(webhooks.order_by("id"))
+    told = list(rules.select_related("channel__person", "second_channel__person"))
+    people = Channel.objects.on().filter(kind=ChannelKind.PERSON, person__isnull=False)
+    # With a webhook or a rule, the journal is read anyway.
+    return Audience(found, told, has_people=bool(found or told) or people.exists())
 
 
 def types_for(channel: Channel, event: Row) -> list[str]:
@@ -112,6 +118,14 @@ def write_deliveries(events: list[Row], audience: Audience, *, now: datetime) ->
     ]
     batch = RuleBatch(audience.rules, about, now=now)
     deliveries += batch.process(events)
+    deliveries += personal.list_deliveries(
+        events,
+        about,
+        rules=audience.rules,
+        others=deliveries,
+        page=f"{settings.LINK_URL}/settings/on-call/",
+        now=now,
+    )
     # An event that was read before has its deliveries already. They stay: all rules of an event are
     # applied in one batch, so no later rule can find that an earlier batch has held its message.
     Delivery.objects.bulk_create(deliveries, batch_size=50, ignore_conflicts=True)

@@ -163,6 +163,18 @@ class EscalationFields(Part):
         "the assignee's username; null if there is none",
         source=lambda row: row.assignee.get_username() if row.assignee else None,
     )
+    policy: str | None = field(
+        "the name of the escalation policy that says who is told; null if there is none",
+        "nights",
+        source="policy.name",
+    )
+    told: list[str] = field("the usernames of those whom the policy has told", ["mara"])
+    next_step_at: datetime | None = field(
+        "when the policy's next step is due; null if there is none",
+        AT,
+        source=lambda row: row.next_step_at if row.is_open and row.policy_id else None,
+    )
+    answer_due_at: datetime | None = field("the policy's limit; open after that, it is overdue", AT)
     notify_again_at: datetime | None = field(
         "when people are reminded again; null once it is closed",
         AT,

@@ -81,7 +81,10 @@ def test_every_page_with_cold_caches_runs_at_most_15_statements(
         f"/operations/{ids['operation_id']}/",
         *(f"/{name}/{words}" for name in LISTS),
         *("/", "/insight/"),
-        *(f"/settings/{name}/" for name in ("people", "tokens", "notifications", "audit")),
+        *(
+            f"/settings/{name}/"
+            for name in ("people", "tokens", "notifications", "on-call", "audit")
+        ),
     ]
     found = {}
     for path in paths:

@@ -39,7 +39,7 @@ NEEDS: Mapping[Role, tuple[str, ...]] = {
         *("sessions_export", "session", "session_message", "connect", "insight", "insight_export"),
         *("audit", "limits"),
         *("audit_export", "operations", "operations_export", "operation"),
-        "notifications",
+        *("notifications", "on_call"),
         *("permission_rules", "permission_rules_export", "permission_rule"),
         *("notification_preview", "notification_quiet", "deliveries", "deliveries_export"),
         *("escalations", "escalations_export", "escalation", "escalation_preview"),
@@ -63,13 +63,13 @@ NEEDS: Mapping[Role, tuple[str, ...]] = {
         *("invitation_again", "browsers_end_person"),
         *("token_act", "token_use", "connect_token", "connect_light", "experiment_start"),
         *("target_set", "experiment_end", "notification_channel"),
-        *("notification_channel_act",),
+        *("notification_channel_act", "on_call_save", "on_call_delete"),
     ),
 }
 # one's own, or with the admin's role another member's
 OWN = "browser_end"
 # a superuser, who is in no project, has to choose one
-ASKS_FOR_PROJECT = {"view_save", "policy_switch", "invite", "token_new"}
+ASKS_FOR_PROJECT = {"on_call_save", "view_save", "policy_switch", "invite", "token_new"}
 # what is for people without an account, too
 OPEN = {"sign_in", "sign_out", "join"}
 # the verb that the walk asks of each action
@@ -89,6 +89,8 @@ VERBS = {
     "member_act": "operator",
     "token_act": "rotate",
     "notification_rule_act": "off",
+    "on_call_save": "policy",
+    "on_call_delete": "policy",
     "notification_channel_act": "off",
 }
 
@@ -126,6 +128,8 @@ def list_forms(ids: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         "deadletter_act": {"confirmed": "yes"},
         "agent_stop": {"pause": "yes"},
         "session_task": {"title": "Do it", "type": "code", "agent": "coder"},
+        "on_call_save": {"name": "evenings", "within": "60", "steps": "0 tell role:operator"},
+        "on_call_delete": {"confirmed": "yes"},
         "notification_quiet": {"starts": "22:00", "ends": "07:00"},
     }
 

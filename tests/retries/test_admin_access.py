@@ -61,7 +61,7 @@ SHOWN = {
     *("ledger.event", "ledger.attempt", "ledger.failure", "ledger.taskhistory"),
     *("ledger.session", "ledger.message", "ledger.sessiontask"),
     *("retries.channel", "retries.notificationrule", "retries.retrypolicy"),
-    "retries.permissionrequest",
+    *("retries.permissionrequest", "retries.rota", "retries.escalationpolicy"),
 }
 # pages of what belongs to the instance, which no role opens
 INSTANCE = {

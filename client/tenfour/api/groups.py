@@ -12,6 +12,7 @@ from tenfour.api import (
     deadletter_calls,
     escalation_calls,
     event_calls,
+    on_call_calls,
     operation_calls,
     pattern_calls,
     plans,
@@ -208,6 +209,22 @@ class Operations(Driven[D]):
 class Policies(Driven[D]):
     get = Verb(policy_calls.get)
     change = Verb(policy_calls.change)
+
+
+class EscalationPolicies(Driven[D]):
+    list = Listing(on_call_calls.policies)
+    get = Verb(on_call_calls.get_policy)
+    create = Verb(on_call_calls.create_policy)
+    change = Verb(on_call_calls.change_policy)
+    delete = Verb(on_call_calls.delete_policy)
+
+
+class Rotas(Driven[D]):
+    list = Listing(on_call_calls.rotas)
+    get = Verb(on_call_calls.get_rota)
+    create = Verb(on_call_calls.create_rota)
+    change = Verb(on_call_calls.change_rota)
+    delete = Verb(on_call_calls.delete_rota)
 
 
 class Channels(Driven[D]):

@@ -12,6 +12,8 @@ from ledger.database import sql
 # a lookup with a limit runs row by row: no query plan reads a whole table for it
 LINES = f"""select e.id, e.version, e.reason, e.opened_at, t.ref, i.deliveries, f.type as failed_by,
     a.name as agent_name, j.name as project, u.username as assignee_name, w.n as waiting,
+    case when e.policy_id is not null then e.next_step_at end as held_until,
+    coalesce(e.answer_due_at <= %(now)s, false) as is_overdue,
     left(coalesce(
         case when e.response_schema is null then p.title else e.question end,
         nullif(t.title, ''), t.type, i.content), {SNIPPET}) as title,

@@ -67,6 +67,8 @@ class Line:
     opened_at: datetime
     tone: str
     assignee: str
+    held_until: datetime | None  # when its policy's next step is due
+    is_overdue: bool
     current: bool
     # for a permission request
     is_call: bool = False
@@ -335,6 +337,8 @@ class Builder:
             opened_at=opened_at,
             tone=self.tone_of(opened_at),
             assignee=row["assignee_name"] or "",
+            held_until=row["held_until"],
+            is_overdue=row["is_overdue"],
             current=id == self.current,
             is_call=row["tool"] is not None,
             more_lines=row["more_lines"] or 0,

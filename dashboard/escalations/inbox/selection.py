@@ -327,7 +327,7 @@ ERROR_TEXT = Concat("message", V("\n"), "telling_lines", output_field=TextField(
 SEARCHED = {
     "title": Subquery(TASK.values("title")[:1]),
     "ref": Subquery(TASK.values("ref")[:1]),
-    "told": Subquery(INSTRUCTION.values("content")[:1]),
+    "sent": Subquery(INSTRUCTION.values("content")[:1]),
     "kind": Subquery(TASK.values("type")[:1]),
     "error": Subquery(LAST_FAILURE.values(text=ERROR_TEXT)[:1]),
 }

@@ -70,6 +70,13 @@ def read_message(stored: Mapping[str, Any]) -> Message:
 
 
 MAY_I = "permission_request"  # the reason of an escalation
+# the kinds of events whose messages ask for an answer
+QUESTION_KINDS = (
+    "escalation.opened",
+    "escalation.reopened",
+    "escalation.told",
+    "escalation.reminded",
+)
 # the beginning of the subject by the event's kind; `{title}` and `{agent}` are filled in
 HEADS = {
     "escalation.opened": "Needs you: {title}",
@@ -79,6 +86,8 @@ HEADS = {
     "escalation.withdrawn": "Needs no answer any more: {title}",
     "escalation.assigned": "Taken: {title}",
     "escalation.commented": "Commented: {title}",
+    "escalation.told": "Your turn: {title}",
+    "escalation.reminded": "Still open: {title}",
     "agent.breaker_opened": "Breaker open: {agent}",
     "agent.breaker_closed": "Breaker closed: {agent}",
     "agent.silent": "Silent: {agent}",
@@ -175,6 +184,9 @@ def sentence_of(facts: Facts) -> str:
             waits = ""
         case "escalation.assigned":
             said = f"{facts.actor} assigned it to {facts.action or 'no one'}."
+        case "escalation.told" | "escalation.reminded":
+            waiting = f"{facts.agent} waits: {words_of(facts.reason)}"
+            said = f"On call: {facts.action or 'no one'}. {waiting}."
         case "escalation.commented":
             said = f"{facts.actor} commented on it."
         case "agent.breaker_opened":
@@ -202,7 +214,7 @@ def sentence_of(facts: Facts) -> str:
 
 
 def is_question(facts: Facts) -> bool:
-    return facts.kind in ("escalation.opened", "escalation.reopened")
+    return facts.kind in QUESTION_KINDS
 
 
 def link_of(facts: Facts) -> str:

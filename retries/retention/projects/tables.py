@@ -46,6 +46,8 @@ TABLES: Mapping[str, str] = {
     ),
     "retries_permissionrequest": IN_PROJECT,
     "retries_permissionrule": IN_PROJECT,
+    "retries_rota": IN_PROJECT,
+    "retries_escalationpolicy": IN_PROJECT,
     "retries_escalation": IN_PROJECT,
     "retries_failurepattern": IN_PROJECT,
     "retries_failurecount": OF_PATTERN,

@@ -562,6 +562,15 @@ QUOTE = "“Rebase on main before you push”"
             "tell #oncall: off",
         ),
         (
+            event("escalation.told", policy="nights", people=["ada", "ben"]),
+            f"Policy nights told ada, ben of {QUOTE}",
+        ),
+        (
+            event("escalation_policy.updated", actor=MARA, name="nights", changed=["steps"]),
+            "mara changed the escalation policy nights: steps",
+        ),
+        (event("rota.deleted", actor=MARA, name="nights"), "mara deleted the rota nights"),
+        (
             event("saved_view.created", actor=MARA, name="Stuck", list="tasks"),
             "mara saved the view Stuck of tasks",
         ),

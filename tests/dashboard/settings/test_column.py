@@ -19,6 +19,7 @@ PATHS = {
     "Tokens": "/settings/tokens/",
     "Notifications": "/settings/notifications/",
     "Deliveries": "/settings/deliveries/",
+    "On call": "/settings/on-call/",
     "Permission rules": "/settings/permissions/",
     "Policies": "/settings/policies/",
     "Operations": "/operations/",

@@ -57,6 +57,7 @@ MAY = {
         *("plans_get_retry_state", "plans_get_retry_log", "plans_get_retry_jsonl"),
         *("plans_get_state", "operations_list", "operations_get", "events_list", "stats_get"),
         *("experiments_list", "experiments_get_needed", "accounts_list"),
+        *("escalation_policies_list", "escalation_policies_get", "rotas_list", "rotas_get"),
     ),
     "orchestrator operator": (
         *("instructions_create", "instructions_cancel", "standing_instructions_create"),
@@ -87,6 +88,8 @@ MAY = {
         *("notification_rules_update", "notification_rules_delete", "deliveries_list"),
         *("deliveries_get", "deliveries_redeliver"),
         *("permission_rules_create", "permission_rules_revoke"),
+        *("escalation_policies_create", "escalation_policies_update", "rotas_create"),
+        *("escalation_policies_delete", "rotas_update", "rotas_delete"),
     ),
     # an operator's token that was created with `tokens:write`
     "manager": ("tokens_list", "tokens_create", "tokens_get", "tokens_delete", "tokens_rotate"),
@@ -110,6 +113,7 @@ ROWS = {
     "/attempts": "attempt_id",
     "/dead-letters": "letter_id",
     "/deliveries": "delivery_id",
+    "/escalation-policies": "escalation_policy_id",
     "/escalations": "escalation_id",
     "/experiments": "experiment_id",
     "/instructions": "instruction_id",
@@ -120,6 +124,7 @@ ROWS = {
     "/permission-rules": "permission_rule_id",
     "/permissions": "permission_id",
     "/plans": "plan_id",
+    "/rotas": "rota_id",
     "/sessions": "session_id",
     "/standing-instructions": "rule_id",
     "/tasks": "task_id",
@@ -148,6 +153,8 @@ TEXTS = {
 }
 # operations that ask for the version that the caller has read
 VERSIONED = {
+    "escalation_policies_update",
+    "rotas_update",
     "notification_channels_update",
     "notification_rules_update",
     "plans_update",
@@ -185,6 +192,12 @@ def bodies(ids: dict[str, Any]) -> dict[str, Any]:
         "attempts_report_exit": "done",
         "attempts_report_result": {"status": "success"},
         "dead_letters_close_many": {"action": "dismiss", "ids": [str(ids["letter_id"])]},
+        "escalation_policies_create": {
+            "name": "days",
+            "answer_within_s": 600,
+            "steps": ["0 tell role:operator"],
+        },
+        "escalation_policies_update": {"answer_within_s": 900},
         "escalations_assign": {"user": "mara"},
         "escalations_comment": {"text": "seen"},
         "escalations_resolve": {"action": "skip"},
@@ -211,6 +224,8 @@ def bodies(ids: dict[str, Any]) -> dict[str, Any]:
         "plans_update": {"title": "Other"},
         "plans_confirm": {"commands": {f"{ids['ref']}:task-1": "npm test -- zebra"}},
         "policies_update": {"obey_waits": "off", "reason": "try"},
+        "rotas_create": {"name": "days", "shifts": [], "fallback": [ids["operator"]]},
+        "rotas_update": {"timezone": "Europe/Berlin"},
         "sessions_create": {"agent": "coder"},
         "sessions_import": f"{LINE}\n",
         "sessions_store_messages": {"role": "user", "content": "Hi"},

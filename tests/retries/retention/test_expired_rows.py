@@ -68,7 +68,7 @@ KEPT = {
             ),
             *("ledger_invitation", "ledger_savedview", "ledger_standinginstruction"),
             *("retries_channel", "retries_notificationrule", "retries_contextexperiment"),
-            "retries_permissionrule",
+            *("retries_permissionrule", "retries_rota", "retries_escalationpolicy"),
         ),
         OF_PEOPLE,
     ),
