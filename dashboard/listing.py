@@ -43,6 +43,7 @@ from dashboard.lists.shared_queries import (
     hash_of,
     match_age,
     match_any,
+    match_groups,
     match_period,
     match_values,
     of_project,
@@ -168,7 +169,28 @@ class Listing(Generic[B]):
         words = [self.has_word(word) for word in query.words]
         rows = self.rows(project).filter(*conditions, match_any(self.wanted(query), self.in_state))
         rows = self.narrow(rows.filter(*words), query, project)
-        return self.with_ids(rows, query.ids) if query.ids else rows
+        rows = self.with_ids(rows, query.ids) if query.ids else rows
+        return rows.filter(self.match_groups(query, project)) if query.groups else rows
+
+    def match_groups(self, query: B, project: Project | None) -> Q:
+        return match_groups(query, lambda each: self.condition(each, project))
+
+    def condition(self, query: B, project: Project | None) -> Q:
+        """Return the condition of an alternative, apart from its own groups."""
+        asked = {name: getattr(query, name) for name in self.conditions}
+        found = match_any(query.state, self.in_state)
+        for name, value in asked.items():
+            if value is not None and value != ANY:
+                found &= self.conditions[name](value)
+        for word in query.words:
+            found &= self.has_word(word)
+        every = self.rows(project).order_by()
+        narrowed = self.narrow(every, query, project)
+        if narrowed.query.where != every.query.where:
+            found &= Q(pk__in=narrowed.values("pk"))
+        if query.ids:
+            found &= Q(pk__in=self.with_ids(every, query.ids).values("pk"))
+        return found
 
     def select(self, text: str, project: Project | None) -> QuerySet[Any]:
         return self.find(self.parse(text), project)
@@ -179,7 +201,7 @@ class Listing(Generic[B]):
 
     def wanted(self, query: B) -> Values:
         """Return the states of a query; the default one without a state and without ids."""
-        is_default = query.state == ANY and not query.ids and self.default_state != "all"
+        is_default = self.default_state != "all" and not query.names_any("state", "ids")
         return Values((self.default_state,)) if is_default else query.state
 
     def in_state(self, name: str) -> Q:
@@ -276,6 +298,8 @@ class Listing(Generic[B]):
 
     def state_of(self, query: B) -> str:
         """Return the button that is pressed, or an empty string for a query of several states."""
+        if query.state == ANY and any(each.names_any("state") for each in query.alternatives):
+            return "all"
         return self.default_state if query.state == ANY else query.one_state
 
     def build_page(self, visit: Visit) -> ListPage | HttpResponse:
