@@ -3,6 +3,7 @@
 from django.urls import path
 
 from dashboard.activity import export_views as activity_exports
+from dashboard.activity import marker_views as activity_markers
 from dashboard.activity import views as activity
 from dashboard.agents import action_views as agent_actions
 from dashboard.agents import views as agents
@@ -156,6 +157,8 @@ urlpatterns = [
         "session_task", "ledger.add_task"),
     *list_pages("activity/", activity.index, activity_exports.export,
         "activity", "ledger.view_event", replica=True),
+    action("markers/<uuid:marker_id>/delete/", activity_markers.delete,
+        "marker_delete", "ledger.delete_marker"),
     page("limits/", limits.index, "limits", "ledger.view_agent", replica=True),
     *list_pages("insight/", insight.index, insight.export,
         "insight", "retries.view_contextexperiment", replica=True),

@@ -45,7 +45,14 @@ NEEDS: Mapping[Role, tuple[str, ...]] = {
         *("escalations", "escalations_export", "escalation", "escalation_preview"),
     ),
     Role.OPERATOR: (
-        *("view_save", "view_delete", "tokens", "instruction_new", "instruction_act"),
+        *(
+            "view_save",
+            "view_delete",
+            "marker_delete",
+            "tokens",
+            "instruction_new",
+            "instruction_act",
+        ),
         *("instruction_edit", "rule_new", "rule_edit", "rule_act", "task_act", "task_retry"),
         *("plan_import", "plan_commands", "plan_act", "deadletter_act", "pattern_act"),
         *("pattern_fix", "patterns_act", "agent_act", "session_task", "session_flush"),

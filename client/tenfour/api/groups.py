@@ -12,6 +12,7 @@ from tenfour.api import (
     deadletter_calls,
     escalation_calls,
     event_calls,
+    marker_calls,
     operation_calls,
     pattern_calls,
     plans,
@@ -170,6 +171,12 @@ class Tokens(Driven[D]):
 class Events(Driven[D]):
     list = Listing(event_calls.events)
     stream = Verb(event_calls.stream)
+
+
+class Markers(Driven[D]):
+    list = Listing(marker_calls.markers)
+    create = Verb(marker_calls.create)
+    delete = Verb(marker_calls.delete)
 
 
 class StandingInstructions(Driven[D]):
