@@ -210,6 +210,8 @@ urlpatterns = [
     action("settings/permissions/<uuid:permission_rule_id>/<slug:verb>/", permissions.act,
         "permission_rule_act", "retries.change_permissionrule"),
     page("settings/policies/", policies.index, "policies", "retries.view_retrypolicy"),
+    action("settings/policies/reasons/", policies.require_reasons,
+        "policy_reasons", "retries.change_retrypolicy"),
     action("settings/policies/<slug:name>/", policies.switch,
         "policy_switch", "retries.change_retrypolicy"),
     page("settings/notifications/", notifications.index, "notifications", "retries.view_channel"),
