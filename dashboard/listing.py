@@ -293,7 +293,10 @@ class Listing(Generic[B]):
 
     def find_total(self, counts: Any, query: B) -> int | None:
         """Return the number of the query's rows, or None if the counts don't say it."""
-        total: int | None = counts.get(self.state_of(query))
+        state = self.state_of(query)
+        if state == "all" and "all" not in counts:
+            return sum(counts.values())
+        total: int | None = counts.get(state)
         return total
 
     def state_of(self, query: B) -> str:
