@@ -170,18 +170,15 @@ class Listing(Generic[B]):
         rows = self.rows(project).filter(*conditions, match_any(self.wanted(query), self.in_state))
         rows = self.narrow(rows.filter(*words), query, project)
         rows = self.with_ids(rows, query.ids) if query.ids else rows
-        return rows.filter(self.match_groups(query, project)) if query.groups else rows
-
-    def match_groups(self, query: B, project: Project | None) -> Q:
-        return match_groups(query, lambda each: self.condition(each, project))
+        either = match_groups(query, lambda each: self.condition(each, project))
+        return rows.filter(either) if either else rows
 
     def condition(self, query: B, project: Project | None) -> Q:
         """Return the condition of an alternative, apart from its own groups."""
-        asked = {name: getattr(query, name) for name in self.conditions}
         found = match_any(query.state, self.in_state)
-        for name, value in asked.items():
-            if value is not None and value != ANY:
-                found &= self.conditions[name](value)
+        for name, build in self.conditions.items():
+            value = getattr(query, name)
+            found &= Q() if value is None or value == ANY else build(value)
         for word in query.words:
             found &= self.has_word(word)
         every = self.rows(project).order_by()
@@ -293,10 +290,7 @@ class Listing(Generic[B]):
 
     def find_total(self, counts: Any, query: B) -> int | None:
         """Return the number of the query's rows, or None if the counts don't say it."""
-        state = self.state_of(query)
-        if state == "all" and "all" not in counts:
-            return sum(counts.values())
-        total: int | None = counts.get(state)
+        total: int | None = counts.get(self.state_of(query))
         return total
 
     def state_of(self, query: B) -> str:

@@ -6,7 +6,6 @@ from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.utils.text import capfirst
 
 from dashboard.form_values import quote_typed, read_whole_number
 from dashboard.frame.access import may_open
@@ -103,10 +102,7 @@ def index(request: HtmxRequest) -> HttpResponse:
 
 def list_reason_choices(row: RetryPolicy) -> list[ReasonChoice]:
     required = row.project.reason_verbs
-    return [
-        ReasonChoice(verb, capfirst(reasons.describe(verb)), verb in required)
-        for verb in reasons.VERBS
-    ]
+    return [ReasonChoice(verb, reasons.describe(verb), verb in required) for verb in reasons.VERBS]
 
 
 def require_reasons(request: HtmxRequest) -> HttpResponse:
