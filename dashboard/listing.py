@@ -9,7 +9,7 @@ same rows for operations on all rows of a query, for completion, and for steps f
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Generic, TypeVar
 from uuid import UUID
 
@@ -32,20 +32,22 @@ from dashboard.frame.rendering import (
     live_page,
     respond,
 )
+from dashboard.lists.branches import find_page
 from dashboard.lists.compiled_queries import compiled
+from dashboard.lists.conditions import Condition
+from dashboard.lists.conditions import any_of as any_of
+from dashboard.lists.conditions import equals as equals
+from dashboard.lists.conditions import older_than as older_than
+from dashboard.lists.conditions import within as within
 from dashboard.lists.export import export_records, read_values
 from dashboard.lists.facets import Facet, build_state_facets
 from dashboard.lists.nearest_names import NameHints, list_problems, suggest_names
 from dashboard.lists.pagination import Page, read_page, slice_rows
 from dashboard.lists.query_box import ANY, Keys, StateQuery, Values, as_id
 from dashboard.lists.shared_queries import (
-    bound_ids,
     hash_of,
-    match_age,
     match_any,
     match_groups,
-    match_period,
-    match_values,
     of_project,
 )
 from dashboard.lists.sorting import (
@@ -64,7 +66,7 @@ from ledger.models import Project
 
 B = TypeVar("B", bound=StateQuery)
 View = Callable[..., HttpResponseBase]
-Condition = Callable[[Any], Q]
+Cut = Callable[[QuerySet[Any]], QuerySet[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +175,12 @@ class Listing(Generic[B]):
         either = match_groups(query, lambda each: self.condition(each, project))
         return rows.filter(either) if either else rows
 
+    def find_page(self, query: B, project: Project | None, cut: Cut) -> QuerySet[Any]:
+        """Return rows among which are those of a page, without a look at all rows."""
+        if self.default_state != "all" and query.groups and query.names_any("state", "ids"):
+            return self.find(query, project)  # a branch without a state would get the default one
+        return find_page(query, lambda each: self.find(each, project), self.rows(project), cut)
+
     def condition(self, query: B, project: Project | None) -> Q:
         """Return the condition of an alternative, apart from its own groups."""
         found = match_any(query.state, self.in_state)
@@ -246,8 +254,8 @@ class Listing(Generic[B]):
         def fetch(*, before: UUID | None, after: UUID | None) -> list[Any]:
             if not by:
                 return self.fetch_newest(query, project, opened, before, after)
-            rows = self.load(self.find(query, project), opened)
-            return list(slice_sorted(rows, by, self.sorts, before=before, after=after))
+            cut = partial(slice_sorted, sort=by, columns=self.sorts, before=before, after=after)
+            return list(cut(self.load(self.find_page(query, project, cut), opened)))
 
         return read_page(fetch, before=before, after=after)
 
@@ -260,8 +268,8 @@ class Listing(Generic[B]):
             before: UUID | None,
             after: UUID | None,
         ) -> QuerySet[Any]:
-            rows = self.load(self.find(query, project), opened)
-            return slice_rows(rows, before=before, after=after)
+            cut = partial(slice_rows, before=before, after=after)
+            return cut(self.load(self.find_page(query, project, cut), opened))
 
         return compiled(build) if self.is_compiled else lambda *given: list(build(*given))
 
@@ -474,26 +482,3 @@ def build_toggle(visit: Visit, id: UUID, *, is_open: bool) -> str:
     if not is_open:
         given["open"] = str(id)
     return f"?{given.urlencode()}"
-
-
-# ---- conditions
-
-
-def equals(column: str) -> Condition:
-    return lambda values: match_values(values, column)
-
-
-def any_of(meaning: Callable[[str], Q]) -> Condition:
-    return lambda values: match_any(values, meaning)
-
-
-def older_than(column: str) -> Condition:
-    return lambda age: match_age(age, column)
-
-
-def within(column: str, *, is_creation: bool = False) -> Condition:
-    """Return the condition that a column's time lies in a period."""
-    # An id begins with its row's creation time, and ids have an index.
-    if is_creation:
-        return lambda period: match_period(period, column) & bound_ids(period)
-    return lambda period: match_period(period, column)
