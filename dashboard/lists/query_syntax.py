@@ -16,6 +16,7 @@ TOKEN = re.compile(
     r"""|"(?P<words>[^"]*)"|\S+"""
 )
 QUOTED = re.compile(r'"[^"]*"')
+PARTS = re.compile(r'"[^"]*"|.', re.DOTALL)
 OPENS = re.compile(r"-?\(")
 GROUPED_VALUE = re.compile(r"-?[A-Za-z]+:\(")
 PLACE = "\ue000"  # stands for a place in a text
@@ -50,7 +51,8 @@ def parse_tree(text: str) -> tuple[Tree, list[str]]:
     """Return the alternatives of a text and the sentences about its OR and parentheses."""
     pieces = split_pieces(text)
     if not has_groups(pieces):
-        return ((*tokens(text),),), []
+        items = tuple(tokens(text))
+        return (items,) if items else (), []
     parser = Parser(pieces)
     tree = parser.read_alternatives(None)
     return simplify(tree), parser.problems
@@ -72,29 +74,33 @@ def split_pieces(text: str) -> list[Piece]:
         else:
             match = TOKEN.match(text, at)
             assert match  # any character but a space begins a token
-            word = strip_closing(match[0])
+            word = cut_closing(match[0])
             if word:
                 pieces.append(Piece(word, at + 1, is_sign=word == OR))
-            pieces += [
-                Piece(")", at + 1 + place, is_sign=True)
-                for place in range(len(word), len(match[0]))
-            ]
-            at = match.end()
+                at += len(word)
+            else:
+                pieces.append(Piece(")", at + 1, is_sign=True))
+                at += 1
     return pieces
 
 
-def strip_closing(token: str) -> str:
-    """Return a token without the parentheses at its end that it does not open itself.
+def cut_closing(token: str) -> str:
+    """Return the beginning of a token, up to a parenthesis that it does not open itself.
 
-    >>> strip_closing("agent:a))"), strip_closing("main()"), strip_closing('type:"a)"')
-    ('agent:a', 'main()', 'type:"a)"')
+    >>> [cut_closing(token) for token in ("agent:a))", "main()", 'type:"a)"', "a)(b")]
+    ['agent:a', 'main()', 'type:"a)"', 'a']
     """
-    while token.endswith(")"):
-        plain = QUOTED.sub("", token)
-        if plain.count(")") <= plain.count("("):
-            break
-        token = token[:-1]
+    depth = 0
+    for piece in PARTS.finditer(token):
+        depth += {"(": 1, ")": -1}.get(piece[0], 0)
+        if depth < 0:
+            return token[: piece.start()]
     return token
+
+
+def is_balanced(token: str) -> bool:
+    plain = QUOTED.sub("", token)
+    return plain.count("(") == plain.count(")")
 
 
 @dataclass(slots=True)
@@ -139,9 +145,12 @@ class Parser:
         return tuple(found)
 
     def add_term(self, piece: Piece, items: list[Item]) -> None:
-        if GROUPED_VALUE.match(piece.text) and piece.text.count("(") > piece.text.count(")"):
-            self.report(piece, "can’t group values. Write agent:a,b or (agent:a OR agent:b).")
-            self.skip_group()
+        if not is_balanced(piece.text):
+            if GROUPED_VALUE.match(piece.text):
+                self.report(piece, "can’t group values. Write agent:a,b or (agent:a OR agent:b).")
+                self.skip_group()
+            else:
+                self.report(piece, "has an open parenthesis. Put it in quotes.")
             return
         self.terms += 1
         if self.terms == MAX_TERMS + 1:
@@ -249,8 +258,8 @@ def drop_terms(text: str, is_dropped: Callable[[str], bool]) -> str:
     if len(tree) > 1:
         return print_tree(tree)
     (items,) = tree or ((),)
-    kept = (item for item in items if not (isinstance(item, str) and is_dropped(item)))
-    return " ".join(map(print_item, kept))
+    kept = tuple(item for item in items if not (isinstance(item, str) and is_dropped(item)))
+    return print_tree(simplify((kept,)))
 
 
 def add_term(text: str, term: str) -> str:
