@@ -9,7 +9,7 @@ same rows for operations on all rows of a query, for completion, and for steps f
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Generic, TypeVar
 from uuid import UUID
 
@@ -32,19 +32,22 @@ from dashboard.frame.rendering import (
     live_page,
     respond,
 )
+from dashboard.lists.branches import find_page
 from dashboard.lists.compiled_queries import compiled
+from dashboard.lists.conditions import Condition
+from dashboard.lists.conditions import any_of as any_of
+from dashboard.lists.conditions import equals as equals
+from dashboard.lists.conditions import older_than as older_than
+from dashboard.lists.conditions import within as within
 from dashboard.lists.export import export_records, read_values
 from dashboard.lists.facets import Facet, build_state_facets
 from dashboard.lists.nearest_names import NameHints, list_problems, suggest_names
 from dashboard.lists.pagination import Page, read_page, slice_rows
 from dashboard.lists.query_box import ANY, Keys, StateQuery, Values, as_id
 from dashboard.lists.shared_queries import (
-    bound_ids,
     hash_of,
-    match_age,
     match_any,
-    match_period,
-    match_values,
+    match_groups,
     of_project,
 )
 from dashboard.lists.sorting import (
@@ -63,7 +66,7 @@ from ledger.models import Project
 
 B = TypeVar("B", bound=StateQuery)
 View = Callable[..., HttpResponseBase]
-Condition = Callable[[Any], Q]
+Cut = Callable[[QuerySet[Any]], QuerySet[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +171,31 @@ class Listing(Generic[B]):
         words = [self.has_word(word) for word in query.words]
         rows = self.rows(project).filter(*conditions, match_any(self.wanted(query), self.in_state))
         rows = self.narrow(rows.filter(*words), query, project)
-        return self.with_ids(rows, query.ids) if query.ids else rows
+        rows = self.with_ids(rows, query.ids) if query.ids else rows
+        either = match_groups(query, lambda each: self.condition(each, project))
+        return rows.filter(either) if either else rows
+
+    def find_page(self, query: B, project: Project | None, cut: Cut) -> QuerySet[Any]:
+        """Return rows among which are those of a page, without a look at all rows."""
+        if self.default_state != "all" and query.groups and query.names_any("state", "ids"):
+            return self.find(query, project)  # a branch without a state would get the default one
+        return find_page(query, lambda each: self.find(each, project), self.rows(project), cut)
+
+    def condition(self, query: B, project: Project | None) -> Q:
+        """Return the condition of an alternative, apart from its own groups."""
+        found = match_any(query.state, self.in_state)
+        for name, build in self.conditions.items():
+            value = getattr(query, name)
+            found &= Q() if value is None or value == ANY else build(value)
+        for word in query.words:
+            found &= self.has_word(word)
+        every = self.rows(project).order_by()
+        narrowed = self.narrow(every, query, project)
+        if narrowed.query.where != every.query.where:
+            found &= Q(pk__in=narrowed.values("pk"))
+        if query.ids:
+            found &= Q(pk__in=self.with_ids(every, query.ids).values("pk"))
+        return found
 
     def select(self, text: str, project: Project | None) -> QuerySet[Any]:
         return self.find(self.parse(text), project)
@@ -179,7 +206,7 @@ class Listing(Generic[B]):
 
     def wanted(self, query: B) -> Values:
         """Return the states of a query; the default one without a state and without ids."""
-        is_default = query.state == ANY and not query.ids and self.default_state != "all"
+        is_default = self.default_state != "all" and not query.names_any("state", "ids")
         return Values((self.default_state,)) if is_default else query.state
 
     def in_state(self, name: str) -> Q:
@@ -227,8 +254,8 @@ class Listing(Generic[B]):
         def fetch(*, before: UUID | None, after: UUID | None) -> list[Any]:
             if not by:
                 return self.fetch_newest(query, project, opened, before, after)
-            rows = self.load(self.find(query, project), opened)
-            return list(slice_sorted(rows, by, self.sorts, before=before, after=after))
+            cut = partial(slice_sorted, sort=by, columns=self.sorts, before=before, after=after)
+            return list(cut(self.load(self.find_page(query, project, cut), opened)))
 
         return read_page(fetch, before=before, after=after)
 
@@ -241,8 +268,8 @@ class Listing(Generic[B]):
             before: UUID | None,
             after: UUID | None,
         ) -> QuerySet[Any]:
-            rows = self.load(self.find(query, project), opened)
-            return slice_rows(rows, before=before, after=after)
+            cut = partial(slice_rows, before=before, after=after)
+            return cut(self.load(self.find_page(query, project, cut), opened))
 
         return compiled(build) if self.is_compiled else lambda *given: list(build(*given))
 
@@ -276,6 +303,8 @@ class Listing(Generic[B]):
 
     def state_of(self, query: B) -> str:
         """Return the button that is pressed, or an empty string for a query of several states."""
+        if query.state == ANY and any(each.names_any("state") for each in query.alternatives):
+            return "all"
         return self.default_state if query.state == ANY else query.one_state
 
     def build_page(self, visit: Visit) -> ListPage | HttpResponse:
@@ -453,26 +482,3 @@ def build_toggle(visit: Visit, id: UUID, *, is_open: bool) -> str:
     if not is_open:
         given["open"] = str(id)
     return f"?{given.urlencode()}"
-
-
-# ---- conditions
-
-
-def equals(column: str) -> Condition:
-    return lambda values: match_values(values, column)
-
-
-def any_of(meaning: Callable[[str], Q]) -> Condition:
-    return lambda values: match_any(values, meaning)
-
-
-def older_than(column: str) -> Condition:
-    return lambda age: match_age(age, column)
-
-
-def within(column: str, *, is_creation: bool = False) -> Condition:
-    """Return the condition that a column's time lies in a period."""
-    # An id begins with its row's creation time, and ids have an index.
-    if is_creation:
-        return lambda period: match_period(period, column) & bound_ids(period)
-    return lambda period: match_period(period, column)

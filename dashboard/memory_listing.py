@@ -46,6 +46,14 @@ class MemoryListing(Listing[B]):
         """Return whether a query finds a row, apart from its states."""
         raise NotImplementedError
 
+    def fits_groups(self, row: Any, query: B, *, now: datetime) -> bool:
+        return self.fits(row, query, now=now) and all(
+            any(
+                self.has_state(row, each) and self.fits_groups(row, each, now=now) for each in group
+            )
+            for group in query.groups
+        )
+
     def states_of(self, row: Any) -> Collection[str]:
         raise NotImplementedError
 
@@ -60,7 +68,7 @@ class MemoryListing(Listing[B]):
 
     def find_all(self, query: B, visit: Visit) -> FoundRows:
         every = self.list_every(visit)
-        in_any_state = [row for row in every if self.fits(row, query, now=visit.now)]
+        in_any_state = [row for row in every if self.fits_groups(row, query, now=visit.now)]
         shown = [row for row in in_any_state if self.has_state(row, query)]
         return FoundRows(every, in_any_state, self.sort(shown, self.read_order(visit)))
 

@@ -3,6 +3,7 @@
 from django.urls import path
 
 from dashboard.activity import export_views as activity_exports
+from dashboard.activity import marker_views as activity_markers
 from dashboard.activity import views as activity
 from dashboard.agents import action_views as agent_actions
 from dashboard.agents import views as agents
@@ -157,6 +158,8 @@ urlpatterns = [
         "session_task", "ledger.add_task"),
     *list_pages("activity/", activity.index, activity_exports.export,
         "activity", "ledger.view_event", replica=True),
+    action("markers/<uuid:marker_id>/delete/", activity_markers.delete,
+        "marker_delete", "ledger.delete_marker"),
     page("limits/", limits.index, "limits", "ledger.view_agent", replica=True),
     *list_pages("insight/", insight.index, insight.export,
         "insight", "retries.view_contextexperiment", replica=True),
@@ -208,6 +211,8 @@ urlpatterns = [
     action("settings/permissions/<uuid:permission_rule_id>/<slug:verb>/", permissions.act,
         "permission_rule_act", "retries.change_permissionrule"),
     page("settings/policies/", policies.index, "policies", "retries.view_retrypolicy"),
+    action("settings/policies/reasons/", policies.require_reasons,
+        "policy_reasons", "retries.change_retrypolicy"),
     action("settings/policies/<slug:name>/", policies.switch,
         "policy_switch", "retries.change_retrypolicy"),
     page("settings/on-call/", on_call.index, "on_call", "retries.view_escalationpolicy"),

@@ -284,9 +284,9 @@ def record_change(agent: Agent, kind: Kind, *, data: dict[str, Any] | None, stam
 
 
 @transaction.atomic
-def reset(agent: Agent, *, stamp: Stamp) -> int:
+def reset(agent: Agent, *, note: str = "", stamp: Stamp) -> int:
     """Cancel the agent's unsettled instructions and return how many there were."""
     cancelled = instructions.cancel_all(TrustedCaller(stamp.actor, agent=agent), now=stamp.at)
-    data = {"cancelled": len(cancelled)}
+    data = {"cancelled": len(cancelled), **noted(note)}
     record_change(agent, Kind.AGENT_RESET, data=data, stamp=stamp)
     return len(cancelled)

@@ -398,9 +398,9 @@ def cancel_all(caller: TrustedCaller, *, now: datetime) -> list[Row]:
     return sql.run(CANCEL_ALL, note=Jsonb({}), now=now, **caller.params)
 
 
-def cancel_one(instruction_id: UUID, *, project_id: UUID, stamp: Stamp) -> Row:
+def cancel_one(instruction_id: UUID, *, project_id: UUID, note: str = "", stamp: Stamp) -> Row:
     """Cancel one instruction; raises NotFound, or InvalidTransition with its state."""
-    moved = cancel([instruction_id], project_id=project_id, stamp=stamp)
+    moved = cancel([instruction_id], project_id=project_id, note=note, stamp=stamp)
     if moved:
         return moved[0]
     row = Instruction.objects.filter(pk=instruction_id, project_id=project_id).first()

@@ -137,6 +137,8 @@ class Kind(TextChoices):
     NOTIFICATION_RULE_DELETED = "notification_rule.deleted"
     SAVED_VIEW_CREATED = "saved_view.created"
     SAVED_VIEW_DELETED = "saved_view.deleted"
+    MARKER_CREATED = "marker.created"
+    MARKER_DELETED = "marker.deleted"
     AUDIT_EXPORTED = "audit.exported"
     OPERATION_STARTED = "operation.started"
     OPERATION_RESUMED = "operation.resumed"

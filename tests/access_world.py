@@ -16,6 +16,7 @@ from django.db.models import Model
 
 from ledger.authorization.roles import Role
 from ledger.journal import SYSTEM, Stamp
+from ledger.markers import create_marker
 from ledger.models import (
     Agent,
     Instruction,
@@ -212,6 +213,7 @@ def make_world(agent: Agent, now: datetime) -> World:
         "invitation_id": invitation.pk,
         "sign_in_id": browser.pk,
         "view_id": make_view(project),
+        "marker_id": create_marker(f"deploy {MARK}", project=project, stamp=Stamp(SYSTEM, now)).pk,
         "fix": fix,
     }
     ids["versions"] = read_versions(ids)

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from tenfour.record_models import Event as Event
     from tenfour.record_models import Hold as Hold
     from tenfour.record_models import ImportedSession as ImportedSession
+    from tenfour.record_models import Marker as Marker
     from tenfour.record_models import Message as Message
     from tenfour.record_models import Pattern as Pattern
     from tenfour.record_models import PatternFailure as PatternFailure
@@ -131,6 +132,7 @@ HOMES = {
         "Event",
         "Hold",
         "ImportedSession",
+        "Marker",
         "Message",
         "Pattern",
         "PatternFailure",

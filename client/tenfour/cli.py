@@ -62,6 +62,9 @@ COMMANDS: Mapping[str, Command] = {
     "resend": Command(
         "Send the reports that wait on this machine.", "commands.run_commands", sends_reports=False
     ),
+    "marker": Command(
+        "Mark a deploy or a change on charts; prints its id.", "commands.marker_commands"
+    ),
     "export": Command(
         "Write retry state and logs as files; prints their names.", "commands.export"
     ),

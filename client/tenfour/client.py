@@ -15,6 +15,7 @@ from tenfour.api.groups import (
     Escalations,
     Events,
     Instructions,
+    Markers,
     Operations,
     Patterns,
     Plans,
@@ -68,6 +69,7 @@ class Nouns(Driven[D]):
         self.patterns: Patterns[D] = Patterns(driver, core)
         self.tokens: Tokens[D] = Tokens(driver, core)
         self.events: Events[D] = Events(driver, core)
+        self.markers: Markers[D] = Markers(driver, core)
         self.standing_instructions: StandingInstructions[D] = StandingInstructions(driver, core)
         self.sessions: Sessions[D] = Sessions(driver, core)
         self.operations: Operations[D] = Operations(driver, core)

@@ -28,6 +28,20 @@ class Event(Value):
 
 
 @dataclass(frozen=True)
+class Marker(Value):
+    """A deploy or another change, drawn on charts of time."""
+
+    id: str
+    name: str = ""
+    kind: str = ""
+    link: str = ""
+    text: str = ""
+    created_by: str = ""
+    at: datetime | None = None
+    created_at: datetime | None = None
+
+
+@dataclass(frozen=True)
 class DeadLetter(Value):
     """A task that failed permanently; `closed_as` is a person's decision."""
 

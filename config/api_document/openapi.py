@@ -47,6 +47,7 @@ TAGS = {
     "operations": "Actions on many rows that people started, and their results.",
     "tokens": "Bearer keys. Only a token with the scope `tokens:write` manages them.",
     "events": "The append-only journal.",
+    "markers": "Deploys and other changes, drawn on charts of time.",
     "renderings": "The ledger in the file formats of earlier systems.",
 }
 TEXT = {"type": "string"}
@@ -173,6 +174,7 @@ IDS = {
     "webhooks": "the webhook's id",
     "agents": "the agent's id or name",
     "attempts": "the attempt's id",
+    "markers": "the marker's id",
     "dead-letters": "the dead letter's id",
     "escalations": "the escalation's id",
     "experiments": "the experiment's id",

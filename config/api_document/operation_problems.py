@@ -73,6 +73,8 @@ OPERATIONS: dict[str, set[str]] = {
     "instructions_cancel": {"invalid_transition"},
     "instructions_list": FILTERED,
     "instructions_create": IDEMPOTENT | {"unknown_agent"},
+    "markers_create": IDEMPOTENT,
+    "markers_list": LIST,
     "notification_channels_list": LIST,
     "notification_channels_update": LOCKED,
     "notification_rules_create": IDEMPOTENT | {"unknown_agent"},

@@ -51,6 +51,7 @@ STATUS = {
     "unknown_dependency": 422,
     "malformed_task": 422,
     "verification_missing": 422,
+    "reason_required": 422,
     "unknown_agent": 422,
     "tool_call_refused": 422,
     "idempotency_key_reused": 422,

@@ -4,18 +4,19 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from django.db.models import Count, DateTimeField, F, Func, Value
 
 from dashboard.activity import filters
 from dashboard.activity.filters import EventQuery
-from dashboard.activity.queries import filter_events
+from dashboard.activity.queries import filter_events, match_alternatives
 from dashboard.lists.query_box import ANY, has_value
-from dashboard.lists.shared_queries import WINDOW, hash_of
+from dashboard.lists.shared_queries import WINDOW, hash_of, name_params
 from ledger.database import sql
 from ledger.database.optional_cache import get_or_compute_slow
 from ledger.journal import since_subject
-from ledger.models import Agent, Project
+from ledger.models import Agent, Event, Project
 from ledger.values.ids import SLACK, first_id
 
 
@@ -57,13 +58,16 @@ COUNTS = f"""select kind, agent_id, actor_type,
         and actor_name <> all(%(other_actors)s::text[])
     ) as n
 from (
-    select kind, agent_id, actor_type, actor_name, project_id from ledger_event
+    select kind, agent_id, actor_type, actor_name, project_id from {{source}}
     where (%(since)s::timestamptz is null or id >= %(floor)s and at >= %(since)s)
     and (%(until)s::timestamptz is null or id < %(ceiling)s and at < %(until)s)
     and (%(about)s::uuid[] is null or subject_id = any(%(about)s)
         and id >= {since_subject("%(oldest)s::uuid")})
     {{limit}}
 ) events group by 1, 2, 3"""
+COUNTED_COLUMNS = (
+    *("id", "at", "kind", "agent_id", "actor_type", "actor_name", "project_id", "subject_id"),
+)
 NEWEST = "order by id desc limit %(most)s"
 
 
@@ -95,8 +99,10 @@ def range_of(query: EventQuery, *, now: datetime) -> CountedRange:
 def read_counts(query: EventQuery, project: Project | None, *, now: datetime) -> EventCounts:
     counted = range_of(query, now=now)
     since, until, most = counted.since, counted.until, counted.most
+    source, params = read_source(query, project)
     rows = sql.run_custom_plan(
-        COUNTS.format(limit=NEWEST if most else ""),
+        COUNTS.format(limit=NEWEST if most else "", source=source),
+        **params,
         since=since,
         floor=first_id(since - SLACK) if since else None,
         until=until,
@@ -111,6 +117,15 @@ def read_counts(query: EventQuery, project: Project | None, *, now: datetime) ->
     )
     are_known = most is None or sum(row["read"] for row in rows) <= most
     return add_up(rows, query, are_known=are_known)
+
+
+def read_source(query: EventQuery, project: Project | None) -> tuple[str, dict[str, Any]]:
+    """Return the table of events, or the part of it that the groups of a query find."""
+    if not query.groups:
+        return "ledger_event", {}
+    found = Event.objects.filter(match_alternatives(query, project)).order_by()
+    text, params = name_params(found.values(*COUNTED_COLUMNS))
+    return f"({text}) ledger_event", params
 
 
 def add_up(rows: Iterable[sql.Row], query: EventQuery, *, are_known: bool) -> EventCounts:

@@ -50,8 +50,12 @@ class EventQuery(BoxQuery):
     @property
     def hides_clock(self) -> bool:
         """Return whether to leave out the clock's events: no key asks for them or a subject."""
+        return not any(each.asks_for_clock for each in (self, *self.alternatives))
+
+    @property
+    def asks_for_clock(self) -> bool:
         asked = SHOWN in self.clock.wanted or "tenfour" in self.by.wanted
-        return not asked and not self.about and not set(CLOCK_KINDS) & set(self.kind.wanted)
+        return bool(asked or self.about or set(CLOCK_KINDS) & set(self.kind.wanted))
 
     @property
     def one_kind(self) -> str:
@@ -68,6 +72,10 @@ class EventQuery(BoxQuery):
 
 def parse(text: str, *, now: datetime) -> EventQuery:
     """Return the query in `text`; never fails. Times of day are UTC."""
+    return query_box.read_query(text, partial(parse_terms, now=now))
+
+
+def parse_terms(text: str, *, now: datetime) -> EventQuery:
     ids: list[uuid.UUID] = []
     parsed = query_box.parse(text, build_keys(ids, now=now))
     for word in filter(None, parsed.rest):

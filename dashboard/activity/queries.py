@@ -27,8 +27,7 @@ from dashboard.activity import filters
 from dashboard.activity.filters import EventQuery
 from dashboard.lists.compiled_queries import compiled
 from dashboard.lists.pagination import Page, read_oldest_page, read_page, slice_rows
-from dashboard.lists.query_box import ANY
-from dashboard.lists.shared_queries import match_values, of_project, title_of
+from dashboard.lists.shared_queries import match_groups, match_values, of_project, title_of
 from dashboard.sentences.event_sentence import EventSentence, EventSubject
 from dashboard.sentences.events import describe_event
 from dashboard.sentences.operations import describe_operation_event
@@ -46,6 +45,7 @@ from ledger.models import (
     Task,
 )
 from ledger.models.event import EventQuerySet
+from ledger.values.ids import SLACK, first_id
 from retries.models import Escalation, FailurePattern, PermissionRequest, PermissionRule
 
 SNIPPET = 240
@@ -87,7 +87,31 @@ def filter_events(query: EventQuery, project: Project | None) -> EventQuerySet:
         rows = rows.since(query.since)
     if query.until:
         rows = rows.until(query.until)
-    return rows
+    return rows.filter(match_alternatives(query, project)) if query.groups else rows
+
+
+def match_alternatives(query: EventQuery, project: Project | None) -> Q:
+    """Return the condition of the groups of a query, without the clock's rule."""
+
+    def match(each: EventQuery) -> Q:
+        found = match_values(each.actor, "actor_name")
+        if (kinds := filters.kinds(each.kind)) is not None:
+            found &= Q(kind__in=kinds)
+        if (types := filters.actor_types(each.by)) is not None:
+            found &= Q(actor_type__in=types)
+        if each.agent.wanted:
+            found &= Q(agent_id__in=ids_of(each.agent.wanted, project))
+        if each.agent.unwanted:
+            found &= ~Q(agent_id__in=ids_of(each.agent.unwanted, project))
+        if each.about:
+            found &= Q(subject_id__in=each.about)
+        if each.since:
+            found &= Q(id__gte=first_id(each.since - SLACK), at__gte=each.since)
+        if each.until:
+            found &= Q(id__lt=first_id(each.until + SLACK), at__lt=each.until)
+        return found
+
+    return match_groups(query, match)
 
 
 def ids_of(names: Iterable[str], project: Project | None) -> list[UUID]:
@@ -106,7 +130,7 @@ def list_events(
 ) -> Page[EventEntry]:
     read = read_oldest_page if is_oldest_first else read_page
     # the ids of agents are read when the query is built
-    fetch = fetch_events if query.agent == ANY else fetch_events_of_agents
+    fetch = fetch_events_of_agents if query.names_any("agent") else fetch_events
     page = read(partial(fetch, query, project), before=before, after=after)
     return page.map(describe_events)
 

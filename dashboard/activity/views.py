@@ -6,6 +6,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import reduce
 from urllib.parse import urlencode
 from uuid import UUID
 
@@ -23,6 +24,7 @@ from dashboard.activity.counts import (
 )
 from dashboard.activity.filters import EventQuery
 from dashboard.activity.queries import EventEntry
+from dashboard.charts.markers import ChartMarkers, read_markers
 from dashboard.charts.sparklines import Bars, bars
 from dashboard.frame import rendering
 from dashboard.frame.live_updates import read_live_key
@@ -32,6 +34,7 @@ from dashboard.lists.facets import Facet
 from dashboard.lists.nearest_names import NameHints, suggest_names
 from dashboard.lists.pagination import Page
 from dashboard.lists.query_box import as_id, term
+from dashboard.lists.query_syntax import add_term, enclose
 from dashboard.lists.sorting import TimeOrder, read_time_order
 from dashboard.saved_views.strip import ViewStrip, read_views
 from dashboard.wording.formatting import counted
@@ -114,6 +117,7 @@ class ActivityPage(PageContext):
     groups: list[AgeGroup]
     facets: Facets
     histogram: Histogram
+    markers: ChartMarkers
     order: TimeOrder
     ranges: list[RangeLink]
     rest: str  # the query without a range of time
@@ -172,10 +176,11 @@ def build_page(visit: Visit, query: EventQuery) -> ActivityPage:
         newest=find_newest(page) if not order.is_reversed else None,
         groups=group_by_age(page.rows, now=now),
         facets=build_facets(count_events(query, project, now=now), query),
+        markers=read_markers(project, counted_bars.start, counted_bars.end),
         histogram=build_histogram(counted_bars, to_now=query.until is None or query.until >= now),
         order=order,
         ranges=build_ranges(query),
-        rest=query.without(*TIMES),
+        rest=enclose(query.without(*TIMES)),
         is_filtered=bool(query.text),
         hints=suggest_names(query, "activity", project, found=bool(page.rows)),
     )
@@ -261,13 +266,12 @@ def time_marks(found: EventBars) -> list[tuple[datetime, str]]:
 
 
 def build_ranges(query: EventQuery) -> list[RangeLink]:
-    terms = query.text.split()
     rest = query.without(*TIMES)
     return [
         RangeLink(
             label,
-            " ".join(filter(None, [rest, f"since:{age}"])),
-            f"since:{age}" in terms and query.until is None,
+            add_term(rest, f"since:{age}"),
+            f"since:{age}" in query.terms and query.until is None,
         )
         for age, label in RANGES
     ]
@@ -279,4 +283,4 @@ def read_range(request: HtmxRequest, query: EventQuery) -> str | None:
     if not any(typed.values()):
         return None
     terms = (term(key, value) for key, value in typed.items() if value)
-    return " ".join([*filter(None, [query.without(*TIMES)]), *terms])
+    return reduce(add_term, terms, query.without(*TIMES))

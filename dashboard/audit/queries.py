@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.admin.models import LogEntry
-from django.db.models import QuerySet, TextField
+from django.db.models import Q, QuerySet, TextField
 from django.db.models.functions import Cast
 
 from dashboard.activity.filters import EventQuery, actor_types
@@ -20,7 +20,13 @@ from dashboard.activity.queries import EventEntry, describe_events, filter_event
 from dashboard.frame.navigation import Scope
 from dashboard.lists.pagination import PAGE
 from dashboard.lists.query_box import ANY
-from dashboard.lists.shared_queries import CountOf, hash_of, match_values, of_project
+from dashboard.lists.shared_queries import (
+    CountOf,
+    hash_of,
+    match_groups,
+    match_values,
+    of_project,
+)
 from dashboard.wording.formatting import COUNT_CAP as COUNT_CAP
 from ledger.database.optional_cache import get_or_compute_slow
 from ledger.models import Project, SignInOutcome, SignInRecord, Token
@@ -125,11 +131,30 @@ def shows_instance(query: EventQuery, scope: Scope) -> bool:
 
     They have no kind and no agent that a filter could name, and people caused them.
     """
-    if query.kind != ANY or query.agent != ANY or query.about or scope.is_limited:
-        return False
-    if (types := actor_types(query.by)) is not None and "user" not in types:
+    if not may_show_instance(query) or scope.is_limited:
         return False
     return scope.project is None or not scope.is_choice
+
+
+def may_show_instance(query: EventQuery) -> bool:
+    if query.kind != ANY or query.agent != ANY or query.about:
+        return False
+    types = actor_types(query.by)
+    return types is None or "user" in types
+
+
+def match_instance(query: EventQuery, name: str, time: str) -> Q:
+    """Return the condition of the groups of a query for acts without a project."""
+
+    def match(each: EventQuery) -> Q:
+        if not may_show_instance(each):
+            return Q(pk__in=[])
+        found = match_values(each.actor, name)
+        if each.since:
+            found &= Q(**{f"{time}__gte": each.since})
+        return found & Q(**{f"{time}__lt": each.until}) if each.until else found
+
+    return match_groups(query, match)
 
 
 def read_events(events: EventQuerySet, walk: Walk) -> Iterator[AuditRecord]:
@@ -174,7 +199,7 @@ def filter_admin_log(query: EventQuery) -> QuerySet[LogEntry]:
         rows = rows.filter(action_time__gte=query.since)
     if query.until:
         rows = rows.filter(action_time__lt=query.until)
-    return rows
+    return rows.filter(match_instance(query, "user__username", "action_time"))
 
 
 def admin_record(row: LogEntry) -> AuditRecord:
@@ -216,7 +241,7 @@ def filter_sign_ins(query: EventQuery) -> QuerySet[SignInRecord]:
         rows = rows.filter(id__gte=first_id(query.since - SLACK), at__gte=query.since)
     if query.until:
         rows = rows.filter(id__lt=first_id(query.until + SLACK), at__lt=query.until)
-    return rows
+    return rows.filter(match_instance(query, "username", "at"))
 
 
 def describe_sign_in(row: SignInRecord) -> AuditRecord:

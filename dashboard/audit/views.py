@@ -97,7 +97,7 @@ def build_choice(
 ) -> Facet:
     """Return a quick filter with the query that sets or lifts it, and the number of its records."""
     term = f"{key}:{value}"
-    current = term in query.text.split()
+    current = term in query.terms
     text = query.having(key, "" if current else term)
     return Facet(label, text, counts.of[value], current, are_some=counts.are_some)
 

@@ -4,10 +4,11 @@ from django.http import Http404, JsonResponse
 
 from dashboard.completion.lists import LISTS, find_source
 from dashboard.completion.sources import SHOWN, Typed, list_examples
+from dashboard.form_values import read_whole_number
 from dashboard.frame.access import may_open
 from dashboard.frame.navigation import requested_project
 from dashboard.frame.rendering import HtmxRequest
-from dashboard.lists import query_box
+from dashboard.lists import query_box, query_syntax
 
 
 def complete(request: HtmxRequest, noun: str) -> JsonResponse:
@@ -18,7 +19,7 @@ def complete(request: HtmxRequest, noun: str) -> JsonResponse:
     typed = Typed(
         key=request.GET.get("key", "").lower(),
         prefix=query_box.clean(request.GET.get("prefix", "")).replace('"', ""),
-        text=request.GET.get("q", ""),
+        text=read_rest(request),
         project=requested_project(request),
         person=request.user,
     )
@@ -26,3 +27,10 @@ def complete(request: HtmxRequest, noun: str) -> JsonResponse:
         return JsonResponse({"options": []})
     source = find_source(listed, typed.key) or list_examples
     return JsonResponse({"options": source(typed)[:SHOWN]})
+
+
+def read_rest(request: HtmxRequest) -> str:
+    """Return the terms that a row of the typed value must fit, too."""
+    text = request.GET.get("q", "")[: query_box.MAX_CHARACTERS]
+    at = read_whole_number(request.GET.get("at", ""))
+    return query_syntax.read_beside(text, at) if at is not None else text

@@ -110,7 +110,8 @@ class DeadLetterList(Listing[TaskQuery]):
 
     def read_counts(self, rows: QuerySet[Any]) -> dict[str, int]:
         found = dict(rows.values_list("closed_as").annotate(n=Count("pk")))
-        return {name: found.get(None if name == "open" else name, 0) for name in LETTER_STATES}
+        counts = {name: found.get(None if name == "open" else name, 0) for name in LETTER_STATES}
+        return counts | {"all": sum(counts.values())}
 
     def load(self, rows: QuerySet[Any], opened: UUID | None) -> QuerySet[Any]:
         return queries.with_extras(rows).only(*queries.COLUMNS)

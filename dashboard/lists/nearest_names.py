@@ -66,7 +66,7 @@ def list_problems(query: BoxQuery, place: str, project: Project | None) -> list[
 
 
 def list_unknown_names(query: BoxQuery, place: str, project: Project | None) -> list[UnknownName]:
-    """Return the unknown names of keys with several names or with excluded ones."""
+    """Return the unknown names of keys with several names, with excluded ones, or in groups."""
     # A single wanted name that is unknown finds nothing: then `list_near_names` suggests others.
     found = []
     for field, source in sources_of(place).items():
@@ -74,7 +74,26 @@ def list_unknown_names(query: BoxQuery, place: str, project: Project | None) -> 
         if len(values.wanted) > 1 or values.unwanted:
             unknown, known = find_unknown(values, source, project)
             found += [describe_unknown(query, values, name, source, known) for name in unknown]
+        given = [getattr(each, field, ANY) for each in query.alternatives]
+        if any(each != ANY for each in given):
+            unknown, known = find_unknown(join_values(given), source, project)
+            found += [describe_in_group(query, name, source, known) for name in unknown]
     return found
+
+
+def join_values(given: Iterable[Values]) -> Values:
+    return Values(tuple(name for each in given for name in (*each.wanted, *each.unwanted)))
+
+
+def describe_in_group(
+    query: BoxQuery, name: str, source: NameSource, known: Iterable[str]
+) -> UnknownName:
+    key = source.key
+    near = [
+        NearName(term(key, each), query.renaming(key, name, each))
+        for each in find_similar(name, known)
+    ]
+    return UnknownName(source.text.format(key=key, name=name), near, source.text == UNKNOWN)
 
 
 def find_unknown(

@@ -2,27 +2,26 @@
 
 This is the query language of every list. Each page declares its keys once. A key takes several
 values with commas (or), and a minus before it excludes them. Quotes keep spaces, commas and colons
-in one value or one word. Words without a key are searched. A term that makes no sense, such as an
-unknown key, becomes a sentence in `problems`; the rest still counts.
+in one value or one word. Words without a key are searched. OR and parentheses combine terms: see
+`query_syntax`. A term that makes no sense, such as an unknown key, becomes a sentence in
+`problems`; the rest still counts.
 """
 
 import re
 import unicodedata
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
+from dashboard.lists import query_syntax
+from dashboard.lists.query_syntax import TOKEN, All, Group, Tree
 from dashboard.lists.query_values import Reader
 
 MAX_CHARACTERS = 300
 MAX_WORDS = 8
 
-TOKEN = re.compile(
-    r"""(?P<minus>-)?(?P<key>[A-Za-z]+):(?!//)(?P<value>(?:"[^"]*"|\S)++)"""
-    r"""|"(?P<words>[^"]*)"|\S+"""
-)
 VALUE = re.compile(r'(?:"[^"]*"|[^,])++')
 ID = re.compile(
     r"(?:urn:uuid:)?\{?(?P<id>[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12})\}?",
@@ -76,18 +75,100 @@ class BoxQuery:
 
     text: str = ""
     problems: tuple[str, ...] = field(default=(), compare=False)
+    # one alternative of each group must fit, beside the query's own fields
+    groups: "tuple[tuple[Self, ...], ...]" = ()
 
     def having(self, key: str, term: str) -> str:
         """Return the query's text with `term` for `key`, or without the key if it is empty."""
-        return " ".join(filter(None, [self.without(key), term]))
+        return query_syntax.add_term(self.without(key), term)
 
     def with_word(self, old: str, new: str) -> str:
-        words = ((match["words"] or match[0], match[0]) for match in TOKEN.finditer(self.text))
-        return " ".join(quote_word(new) if word == old else token for word, token in words)
+        def change(token: str) -> str:
+            match = TOKEN.fullmatch(token)
+            word = (match and match["words"]) or token
+            return quote_word(new) if word == old else token
+
+        return query_syntax.replace_terms(self.text, change)
+
+    def renaming(self, key: str, old: str, new: str) -> str:
+        """Return the query's text with another name for one of a key, also in groups."""
+
+        def change(token: str) -> str:
+            match = TOKEN.fullmatch(token)
+            if not (match and match["key"] and match["key"].lower() == key):
+                return token
+            names = [part.replace('"', "") for part in VALUE.findall(match["value"])]
+            value = ",".join(quote(new if name == old else name) for name in names)
+            return f"{match['minus'] or ''}{match['key']}:{value}"
+
+        return query_syntax.replace_terms(self.text, change)
 
     def without(self, *keys: str) -> str:
-        kept = (token for token in tokens(self.text) if not has_key(token, keys))
-        return " ".join(kept)
+        return query_syntax.drop_terms(self.text, lambda token: has_key(token, keys))
+
+    @property
+    def terms(self) -> list[str]:
+        """The terms that all rows fit."""
+        return query_syntax.list_terms(self.text)
+
+    @property
+    def alternatives(self) -> "tuple[Self, ...]":
+        """The queries in the groups, with those in their own groups."""
+        found: list[Self] = []
+        for group in self.groups:
+            for each in group:
+                found += (each, *each.alternatives)
+        return tuple(found)
+
+    def names_any(self, *fields: str) -> bool:
+        """Return whether the query or an alternative has a value for one of the fields."""
+        return any(
+            getattr(each, name) not in (ANY, None, ())
+            for each in (self, *self.alternatives)
+            for name in fields
+        )
+
+
+Q = TypeVar("Q", bound=BoxQuery)
+
+
+def read_query(text: str, read: Callable[[str], Q]) -> Q:
+    """Return the query in a text; `read` returns the one of terms without groups."""
+    typed = clean(text)
+    if not query_syntax.has_groups(query_syntax.split_pieces(typed)):
+        return read(typed)
+    tree, problems = query_syntax.parse_tree(typed)
+
+    def read_terms(terms: str) -> Q:
+        found = read(terms)
+        problems.extend(found.problems)
+        return found
+
+    found = read_tree(tree, read_terms)
+    # A text that makes no sense stays as it was typed.
+    shown = typed if problems else query_syntax.print_tree(tree)
+    return replace(found, text=shown, problems=query_syntax.join_problems(problems))
+
+
+def read_tree(tree: Tree, read: Callable[[str], Q]) -> Q:
+    if len(tree) != 1:
+        alternatives = read_alternatives(tree, read)
+        return replace(read(""), groups=(alternatives,) if alternatives else ())
+    return read_all(tree[0], read)
+
+
+def read_all(items: All, read: Callable[[str], Q]) -> Q:
+    own = read(" ".join(item for item in items if isinstance(item, str)))
+    within = (item for item in items if isinstance(item, Group))
+    groups = (read_alternatives(item.alternatives, read) for item in within)
+    return replace(own, text="", groups=tuple(filter(None, groups)))
+
+
+def read_alternatives(tree: Tree, read: Callable[[str], Q]) -> tuple[Q, ...]:
+    # An alternative whose terms make no sense fits no row.
+    none = replace(read(""), text="")
+    found = (read_all(items, read) for items in tree)
+    return tuple(each for each in found if each != none)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +181,10 @@ class ListQuery(BoxQuery):
     @classmethod
     def read(cls, text: str, keys: Keys) -> Self:
         """Return the query in `text`; never fails. Each key or its reader names a field."""
+        return read_query(text, lambda terms: cls.read_terms(terms, keys))
+
+    @classmethod
+    def read_terms(cls, text: str, keys: Keys) -> Self:
         parsed = parse(text, keys)
         ids, words = split_ids(parsed.rest, parsed.problems)
         return cls(
@@ -114,8 +199,11 @@ class ListQuery(BoxQuery):
     @property
     def sought(self) -> tuple[str, ...]:
         """The words to highlight in a row."""
-        error: Values = getattr(self, "error", ANY)
-        return (*self.words, *error.wanted)
+        found: list[str] = []
+        for each in (self, *self.alternatives):
+            error: Values = getattr(each, "error", ANY)
+            found += (*each.words, *error.wanted)
+        return tuple(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,10 +305,6 @@ def only_value(values: Values) -> str:
     return values.wanted[0] if len(values.wanted) == 1 and not values.unwanted else ""
 
 
-def tokens(text: str) -> Iterator[str]:
-    return (match[0] for match in TOKEN.finditer(text))
-
-
 def has_key(token: str, keys: tuple[str, ...]) -> bool:
     return token.removeprefix("-").lower().startswith(tuple(f"{key}:" for key in keys))
 
@@ -264,6 +348,10 @@ def quote_word(word: str) -> str:
     ('coder', '"a:b"')
     """
     match = TOKEN.fullmatch(word)
-    is_plain = match and match["key"] is None and match["words"] is None
+    is_plain = match and match["key"] is None and match["words"] is None and not has_sign(word)
     plain = word.replace('"', "")
     return word if is_plain else f'"{plain}"'
+
+
+def has_sign(word: str) -> bool:
+    return any(piece.is_sign for piece in query_syntax.split_pieces(word))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 from uuid import NAMESPACE_OID, UUID, uuid5
 
 from django.conf import settings
@@ -13,7 +13,7 @@ from django.db.models.functions import Coalesce, Concat, JSONObject, Now, NullIf
 
 from dashboard.charts.dependencies import MET
 from dashboard.lists.compiled_queries import compiled
-from dashboard.lists.query_box import Values
+from dashboard.lists.query_box import BoxQuery, Values
 from dashboard.lists.query_values import Period
 from ledger import search_words
 from ledger.database.optional_cache import get_or_compute_slow
@@ -24,6 +24,8 @@ from ledger.search_words import FAILURE_TEXT
 from ledger.states import BreakerState, FailureType, TaskState
 from ledger.values.ids import SLACK, first_id
 from retries.models import Escalation, FailurePattern, Grouped
+
+B = TypeVar("B", bound=BoxQuery)
 
 WINDOW = timedelta(hours=24)
 OLDEST = timedelta(days=10_000)  # the greatest age that bounds ids: no row was created before 1970
@@ -79,6 +81,18 @@ def match_any(values: Values, meaning: Callable[[str], Q]) -> Q:
         found |= meaning(name)
     for name in values.unwanted:
         found &= ~meaning(name)
+    return found
+
+
+def match_groups(query: B, condition: Callable[[B], Q]) -> Q:
+    """Return the condition of a query's groups; `condition` is that of an alternative's terms."""
+    found = Q()
+    for group in query.groups:
+        either = Q()
+        for each in group:
+            # An empty condition would leave the alternatives alone, although all rows fit it.
+            either |= (condition(each) & match_groups(each, condition)) or Q(pk__isnull=False)
+        found &= either
     return found
 
 

@@ -66,6 +66,7 @@ class OperationQuestionPage(PageContext):
     values: dict[str, str]
     problem: str
     can_start: bool
+    needs_reason: bool
 
 
 def new(request: HtmxRequest, verb_name: str) -> HttpResponse:
@@ -151,6 +152,7 @@ def build_question(
         back=back,
         values={name: visit.request.POST.get(name, "") for name in TYPED},
         problem=problem,
+        needs_reason=verb.requires_reason(rows),
         can_start=bool(agents if "agent" in verb.takes else count.legal),
     )
 

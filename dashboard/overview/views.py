@@ -13,6 +13,7 @@ from dashboard.agents.fleet import is_capped, state_of, sum_waiting
 from dashboard.agents.presence import COUNTED, TrippedAgents
 from dashboard.agents.queries import annotate_agents, list_silent_agents, list_tripped_agents
 from dashboard.agents.rates import DAY, read_rates
+from dashboard.charts.markers import ChartMarkers, read_markers
 from dashboard.frame.rendering import PageContext, Visit, live_page
 from dashboard.insight.idle import IdleFigures, combine_idle
 from dashboard.overview import queries
@@ -76,6 +77,7 @@ class History:
     charts: list[OutcomeChart]
     ticks: list[Tick]
     marks: list[BreakerMark]
+    markers: ChartMarkers
     unusual: list[UnusualRow]
     more_unusual: int  # unusual agents without a row
     usual: int  # other agents that did something
@@ -173,6 +175,7 @@ def read_history(
         ],
         ticks=place_ticks(trend),
         marks=read_breaker_marks(project, range, trend.start, now=now),
+        markers=read_markers(project, trend.start, trend.start + range.length),
         unusual=list_unusual_rows(unusual[:UNUSUAL_SHOWN], now=now),
         more_unusual=len(unusual[UNUSUAL_SHOWN:]),
         usual=len(rates.keys() - {each.id for each in unusual}),

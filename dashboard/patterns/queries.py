@@ -14,9 +14,11 @@ from dashboard.lists.shared_queries import (
 )
 from dashboard.patterns.rising import HOURS, find_reason
 from dashboard.tasks.queries import HEAVY
+from dashboard.wording.formatting import counted
 from ledger.database import sql
 from ledger.database.optional_cache import get_or_compute_slow
-from ledger.models import Agent
+from ledger.markers import find_markers_before
+from ledger.models import Agent, Marker
 from retries.failures import figures, grouping, stuck_tasks
 from retries.failures.figures import Total
 from retries.failures.stuck_tasks import StuckTasks
@@ -25,6 +27,7 @@ from retries.states import EscalationState, PatternState
 
 BAR_HEIGHT = 22
 DAYS = 14
+SPAN = timedelta(days=DAYS)
 EXAMPLES = 3
 FAILURES_READ = 40  # to find examples that differ
 FAILURES_SHOWN = 15
@@ -156,6 +159,31 @@ def count_days(row: FailurePattern, *, now: datetime) -> Days:
     per_day = [sum(hours[at : at + HOURS]) for at in range(0, steps, HOURS)]
     bad = per_day if find_reason(row, hours[-2 * HOURS :], now=now) else [0] * DAYS
     return Days(sum(per_day), bars(per_day, bad, tall=3 * BAR_HEIGHT))
+
+
+@dataclass(frozen=True, slots=True)
+class MarkerBefore:
+    """The marker before a pattern's first failure, and the time between them in words."""
+
+    marker: Marker
+    wait: str
+
+
+def find_marker_before(row: FailurePattern) -> MarkerBefore | None:
+    found = find_markers_before([(row.pk, row.project_id, row.first_seen)]).get(row.pk)
+    return MarkerBefore(found, describe_wait(row.first_seen - found.at)) if found else None
+
+
+def describe_wait(wait: timedelta) -> str:
+    """Return a time of less than a day in words.
+
+    >>> describe_wait(timedelta(seconds=250)), describe_wait(timedelta(hours=1, minutes=50))
+    ('4 minutes', '1 hour')
+    """
+    seconds = int(wait.total_seconds())
+    if seconds < 60:
+        return counted(seconds, "second")
+    return counted(seconds // 60, "minute") if seconds < 3600 else counted(seconds // 3600, "hour")
 
 
 def count_all_failures(row: FailurePattern) -> int:

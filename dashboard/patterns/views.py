@@ -7,11 +7,12 @@ from uuid import UUID
 from django.http import Http404
 
 from dashboard.actions import list_allowed
+from dashboard.charts.markers import ChartMarkers, read_markers
 from dashboard.frame.live_updates import read_live_key
 from dashboard.frame.rendering import PageContext, Visit, live_page
 from dashboard.patterns import queries
 from dashboard.patterns.listing import PATTERNS
-from dashboard.patterns.queries import Days, Example
+from dashboard.patterns.queries import Days, Example, MarkerBefore
 from ledger.models import Agent
 from retries.failures import figures
 from retries.failures.fixes import reading as fixes
@@ -61,6 +62,8 @@ class PatternPage(PageContext):
     stuck: StuckTasks
     actions: list[Verb]
     days: Days
+    markers: ChartMarkers
+    before: MarkerBefore | None
     agents: list[Agent]
     failures: list[Grouped]
     examples: list[Example]
@@ -97,6 +100,8 @@ def detail(visit: Visit, pattern_id: UUID) -> PatternPage:
         stuck=stuck,
         actions=[*([RETRY] if stuck.total else []), *list_allowed(PAGE, row)],
         days=queries.count_days(row, now=visit.now),
+        markers=read_markers(row.project, visit.now - queries.SPAN, visit.now),
+        before=queries.find_marker_before(row),
         agents=queries.list_agents(row),
         failures=failures[: queries.FAILURES_SHOWN],
         examples=queries.pick_examples(failures),

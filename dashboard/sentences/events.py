@@ -20,6 +20,7 @@ from dashboard.sentences.instructions import urgency_word
 from dashboard.sentences.members import describe_member_event
 from dashboard.sentences.settings import (
     describe_channel_event,
+    describe_marker_event,
     describe_notification_rule_event,
     describe_on_call_event,
     describe_view_event,
@@ -53,6 +54,8 @@ def describe_event(event: Event, about: EventSubject) -> EventSentence:
             return describe_notification_rule_event(event)
         case "escalation_policy" | "rota":
             return describe_on_call_event(event)
+        case "marker":
+            return describe_marker_event(event)
         case "saved_view":
             return describe_view_event(event)
         case "member" | "invitation":

@@ -1,4 +1,4 @@
-"""Describe events of channels, notification rules and saved views in sentences (pure)."""
+"""Describe events of channels, notification rules, views and markers in sentences (pure)."""
 
 from dataclasses import replace
 
@@ -32,6 +32,10 @@ ON_CALL = {
 VIEWS = {
     Kind.SAVED_VIEW_CREATED: ("bookmark", "saved the view"),
     Kind.SAVED_VIEW_DELETED: ("trash", "deleted the view"),
+}
+MARKERS = {
+    Kind.MARKER_CREATED: ("bookmark", "marked"),
+    Kind.MARKER_DELETED: ("trash", "deleted the marker"),
 }
 
 
@@ -79,3 +83,12 @@ def describe_view_event(event: Event) -> EventSentence:
     listed = str(event.data.get("list") or "")
     of = f" of {listed}" if listed else ""
     return plain(icon, who_of(event), f"{does} {event.data.get('name') or ''}".rstrip(), of)
+
+
+def describe_marker_event(event: Event) -> EventSentence:
+    if event.kind not in MARKERS:
+        return unknown(event)
+    icon, does = MARKERS[Kind(event.kind)]
+    name, kind = (str(event.data.get(key) or "") for key in ("name", "kind"))
+    said = "" if not kind or name.lower().startswith(kind.lower()) else f"{kind} "
+    return plain(icon, who_of(event), f"{does} {said}{name}".rstrip())

@@ -20,7 +20,8 @@ from dashboard.frame.rendering import (
 from dashboard.settings import policy_queries
 from dashboard.settings.policy_queries import Figures, ListedPolicy, ProofShare
 from dashboard.settings.policy_wording import BY_NAME, PolicyText, describe_lost
-from ledger.errors import VersionMismatch
+from ledger.access import reasons
+from ledger.errors import Refusal, VersionMismatch
 from ledger.journal import stamp_of
 from ledger.models import Project
 from ledger.states import EvidenceLevel
@@ -55,6 +56,15 @@ class Question:
         return describe_lost(len(found.lost), found.done)
 
 
+@dataclass(frozen=True, slots=True)
+class ReasonChoice:
+    """A verb for which a project can require a reason."""
+
+    verb: str
+    text: str
+    is_required: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoliciesPage(PageContext):
     project: Project | None
@@ -64,6 +74,7 @@ class PoliciesPage(PageContext):
     asked: Question | None
     may_switch: bool
     least: int
+    reason_choices: list[ReasonChoice]
     days: int = replay.DAYS
 
 
@@ -84,8 +95,41 @@ def index(request: HtmxRequest) -> HttpResponse:
         asked=find_question(request, listed) if may_switch else None,
         may_switch=may_switch,
         least=replay.LEAST_TASKS,
+        reason_choices=list_reason_choices(row) if project else [],
     )
     return respond(visit, "settings/policies.html", "settings/_policies.html", page)
+
+
+def list_reason_choices(row: RetryPolicy) -> list[ReasonChoice]:
+    required = row.project.reason_verbs
+    return [ReasonChoice(verb, reasons.describe(verb), verb in required) for verb in reasons.VERBS]
+
+
+def require_reasons(request: HtmxRequest) -> HttpResponse:
+    """Set the verbs for which a project requires a reason."""
+    scope = read_scope(request)
+    project = project_of(scope)
+    if project is None:
+        raise Http404("Choose a project first.")
+    page = redirect(reverse("dashboard:policies") + scope.query)
+    reason = request.POST.get("reason", "").strip()
+    if not reason:
+        messages.warning(request, "Give a reason. Nothing was changed.")
+        return page
+    try:
+        editing.change_policies(
+            project,
+            {},
+            reason_verbs=request.POST.getlist("verb"),
+            version=read_whole_number(request.POST.get("version", "")),
+            reason=reason,
+            stamp=stamp_of(request),
+        )
+    except Refusal as refusal:
+        messages.warning(request, f"{refusal.detail} Nothing was changed." + quote_typed(reason))
+    else:
+        messages.success(request, "Saved for which actions people must give a reason.")
+    return page
 
 
 def project_of(scope: Scope) -> Project | None:

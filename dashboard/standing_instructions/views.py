@@ -8,6 +8,7 @@ from django.http import Http404
 from django.urls import reverse_lazy
 
 from dashboard.actions import find_asked, list_allowed
+from dashboard.charts.markers import ChartMarkers, read_markers
 from dashboard.frame.access import may_open
 from dashboard.frame.rendering import Crumb, PageContext, Visit, live_page
 from dashboard.sentences.event_sentence import EventSentence, EventSubject
@@ -61,6 +62,7 @@ class RulePage(PageContext):
     record: Record
     days: int
     chart: DayChart
+    markers: ChartMarkers
     firings: list[Firing]
     agents: list[AgentRecord]
     changes: list[Change]
@@ -106,6 +108,7 @@ def detail(visit: Visit, rule_id: UUID) -> RulePage:
         record=record,
         days=days,
         chart=draw_days(by_day, place_changes(changes, now=visit.now, days=days)),
+        markers=read_markers(row.project, start_of(visit.now, days), end_of(visit.now)),
         firings=firings,
         agents=queries.list_agents(row, now=visit.now, days=days),
         changes=changes,
@@ -118,9 +121,17 @@ def detail(visit: Visit, rule_id: UUID) -> RulePage:
 
 def place_changes(changes: list[Change], *, now: datetime, days: int) -> list[tuple[float, str]]:
     """Return the changes with their days from the beginning of the chart, oldest first."""
-    last = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    start = last - timedelta(days=days - 1)
+    start = start_of(now, days)
     return [((each.event.at - start) / timedelta(days=1), each.text) for each in reversed(changes)]
+
+
+def start_of(now: datetime, days: int) -> datetime:
+    return end_of(now) - timedelta(days=days)
+
+
+def end_of(now: datetime) -> datetime:
+    midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    return midnight + timedelta(days=1)
 
 
 def read_days(text: str) -> int:

@@ -1,6 +1,8 @@
 """Filter tasks as a query box asks for, and read the rows of the Tasks list."""
 
 from collections.abc import Callable, Iterable
+from functools import reduce
+from operator import and_
 from typing import Any
 from uuid import UUID
 
@@ -27,6 +29,7 @@ from dashboard.lists.shared_queries import (
     failed_with,
     match_age,
     match_any,
+    match_groups,
     match_period,
     match_values,
     of_project,
@@ -62,7 +65,34 @@ def filter_tasks(
     has_word: Callable[[str], Q] = search_words.match_task,
 ) -> QuerySet[Task]:
     """Return the tasks that match a query; `has_word` is the condition that they have a word."""
-    rows = of_project(Task.objects.all(), project).filter(
+    rows = of_project(Task.objects.all(), project).filter(*list_conditions(query, project))
+    if query.changed:
+        rows = rows.filter(DONE | ~DONE)
+    if query.attempts_over is not None:
+        rows = rows.filter(attempts__gt=query.attempts_over)
+    if query.attempts_under is not None:
+        rows = rows.filter(attempts__lt=query.attempts_under)
+    for word in query.words:
+        rows = rows.filter(has_word(word))
+    rows = rows.filter(id__in=query.ids) if query.ids else rows
+    if not query.groups:
+        return rows
+
+    def match(each: TaskQuery) -> Q:
+        more = [has_word(word) for word in each.words]
+        if each.attempts_over is not None:
+            more.append(Q(attempts__gt=each.attempts_over))
+        if each.attempts_under is not None:
+            more.append(Q(attempts__lt=each.attempts_under))
+        if each.ids:
+            more.append(Q(id__in=each.ids))
+        return reduce(and_, (*list_conditions(each, project), *more))
+
+    return rows.filter(match_groups(query, match))
+
+
+def list_conditions(query: TaskQuery, project: Project | None) -> list[Q]:
+    return [
         match_values(query.agent, "agent__name"),
         match_values(query.type, "type"),
         match_values(query.plan, "plan__ref"),
@@ -77,16 +107,7 @@ def filter_tasks(
         bound_ids(query.changed, is_creation=False),
         match_period(query.created, "created_at"),
         bound_ids(query.created),
-    )
-    if query.changed:
-        rows = rows.filter(DONE | ~DONE)
-    if query.attempts_over is not None:
-        rows = rows.filter(attempts__gt=query.attempts_over)
-    if query.attempts_under is not None:
-        rows = rows.filter(attempts__lt=query.attempts_under)
-    for word in query.words:
-        rows = rows.filter(has_word(word))
-    return rows.filter(id__in=query.ids) if query.ids else rows
+    ]
 
 
 def is_retried(query: TaskQuery) -> bool:

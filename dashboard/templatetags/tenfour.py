@@ -34,13 +34,14 @@ from dashboard.settings_column import ColumnGroup, list_groups
 from dashboard.tasks import attempt_dots
 from dashboard.wording import badges, formatting
 from dashboard.wording.status_text import StatusText
-from ledger.models import Attempt, Failure, Instruction
+from ledger.models import Attempt, Failure, Instruction, Project
 from ledger.search_words import PART
 from ledger.states import InstructionState, proof_of
 from retries.escalations.message import describe_status
 from retries.failures.fixes import suggestions
 from retries.failures.grouping import split_at_headline
 from retries.verbs import instructions as instruction_verbs
+from retries.verbs.verb import Verb
 
 register = template.Library()
 
@@ -342,6 +343,11 @@ def log_moment(at: datetime, now: datetime) -> SafeString:
         f"{localtime(at):%Y-%m-%d %H:%M:%S %Z}",
         formatting.log_time(localtime(at), now=localtime(now)),
     )
+
+
+@register.filter
+def requires_reason(verb: Verb, project: Project) -> bool:
+    return verb.name in project.reason_verbs
 
 
 @register.filter

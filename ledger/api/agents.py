@@ -7,9 +7,10 @@ from uuid import UUID
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.http import HttpResponse
-from ninja import Query, Router
+from ninja import Body, Query, Router
 
 from ledger import accounts, agents
+from ledger.access.reasons import require_reason
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
 from ledger.api.cursors import fetch_page, read_page
 from ledger.api.parameters import filter_by_id, find_by_id
@@ -27,7 +28,7 @@ from ledger.schemas.agents import (
     AgentPatch,
     ResetOut,
 )
-from ledger.schemas.shared import ListQuery, PageQuery, page_of
+from ledger.schemas.shared import ListQuery, PageQuery, ReasonIn, page_of
 from ledger.states import BlockedReason, InstructionState, TaskState
 from ledger.values.account_windows import forecast
 
@@ -89,12 +90,16 @@ def agents_update(request: PrincipalRequest, id: str, body: AgentPatch) -> HttpR
 
 
 @router.post("/agents/{id}/reset", auth=PrincipalAuth("agents:write"), response=ResetOut)
-def agents_reset(request: PrincipalRequest, id: str) -> HttpResponse:
+def agents_reset(
+    request: PrincipalRequest, id: str, body: Body[ReasonIn | None] = None
+) -> HttpResponse:
     """Cancel the agent's unsettled instructions.
 
     Its tasks are not affected.
     """
-    count = agents.reset(find_agent(request, id), stamp=stamp_of(request))
+    agent, reason = find_agent(request, id), body.reason if body else ""
+    require_reason("agent.reset", [request.auth.project_id], reason)
+    count = agents.reset(agent, note=reason, stamp=stamp_of(request))
     return json_response({"cancelled": count})
 
 

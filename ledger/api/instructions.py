@@ -8,6 +8,7 @@ from django.http import HttpResponse
 from ninja import Body, Query, Router
 
 from ledger import agents, instructions, signal_matching
+from ledger.access.reasons import require_reason
 from ledger.api.auth import (
     BearerAuth,
     BearerRequest,
@@ -25,7 +26,7 @@ from ledger.models import Agent, Instruction, Project
 from ledger.moves import INSTRUCTION_COLUMNS
 from ledger.schemas import instructions as schemas
 from ledger.schemas.instructions import InstructionOut
-from ledger.schemas.shared import page_of
+from ledger.schemas.shared import ReasonIn, page_of
 from ledger.states import InstructionState
 
 router = Router(tags=["instructions"])
@@ -158,10 +159,13 @@ def instructions_ack(
     auth=PrincipalAuth("instructions:write"),
     response=InstructionOut,
 )
-def instructions_cancel(request: PrincipalRequest, id: UUID) -> HttpResponse:
+def instructions_cancel(
+    request: PrincipalRequest, id: UUID, body: Body[ReasonIn | None] = None
+) -> HttpResponse:
     """Cancel an unsettled instruction."""
-    principal = request.auth
-    row = instructions.cancel_one(id, project_id=principal.project_id, stamp=stamp_of(request))
+    project_id, reason = request.auth.project_id, body.reason if body else ""
+    require_reason("instruction.cancel", [project_id], reason)
+    row = instructions.cancel_one(id, project_id=project_id, note=reason, stamp=stamp_of(request))
     return json_response(InstructionOut.write(row))
 
 

@@ -9,6 +9,7 @@ from django.http import HttpResponse
 from ninja import Query, Router
 
 from ledger import agents
+from ledger.access.reasons import require_reason
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
 from ledger.api.cursors import read_page
 from ledger.api.parameters import (
@@ -125,9 +126,13 @@ def standing_instructions_update(
     auth=PrincipalAuth("instructions:write"),
     response=RuleOut,
 )
-def standing_instructions_delete(request: PrincipalRequest, id: UUID) -> HttpResponse:
+def standing_instructions_delete(
+    request: PrincipalRequest, id: UUID, query: Query[schemas.RetireQuery]
+) -> HttpResponse:
     """Retire a rule: it ends permanently, and its record stays."""
-    editing.retire_rules([find_rule(request, id).id], stamp=stamp_of(request))
+    rule = find_rule(request, id)
+    require_reason("rule.retire", [request.auth.project_id], query.reason)
+    editing.retire_rules([rule.id], note=query.reason, stamp=stamp_of(request))
     return rule_response(find_rule(request, id))
 
 

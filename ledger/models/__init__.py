@@ -6,6 +6,7 @@ from ledger.models.breaker import Breaker
 from ledger.models.dead_letter import DeadLetter
 from ledger.models.event import Event
 from ledger.models.instruction import Instruction
+from ledger.models.marker import Marker
 from ledger.models.person import (
     Invitation,
     Membership,
@@ -45,6 +46,7 @@ __all__ = [
     "Instruction",
     "InstructionWords",
     "Invitation",
+    "Marker",
     "Membership",
     "Message",
     "MissingNeed",

@@ -1,5 +1,6 @@
 """The project: the tenant boundary."""
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 from ledger.models.fields import key, stamp
@@ -17,6 +18,14 @@ class Project(models.Model):
         null=True,
         editable=False,
         help_text="since then it moves to another installation, and its tokens wait",
+    )
+
+    reason_verbs = ArrayField(
+        models.CharField(max_length=40),
+        default=list,
+        db_default=[],
+        blank=True,
+        help_text="the verbs for which people must give a reason",
     )
 
     def __str__(self) -> str:

@@ -24,6 +24,10 @@ class In(Exampled):
     model_config = ConfigDict(extra="forbid")
 
 
+class ReasonIn(In, example={"reason": "no longer needed"}):
+    reason: str = Field("", max_length=2000, description="why, for the journal")
+
+
 class Registering(In):
     """A request body that may name an unregistered agent."""
 

@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
+from ninja import Schema
 from pydantic import Field, StrictBool, StrictInt
 
 from ledger.instructions import EXPECT_TYPE_LENGTH, MATCH_SCALARS, MAX_RETRIES
@@ -35,6 +36,10 @@ RULE_IN: dict[str, Any] = {
 class RuleQuery(ListQuery):
     state: str = Field("", description=STATES)
     agent: str = Field("", description=AGENT_ID_OR_NAME)
+
+
+class RetireQuery(Schema):
+    reason: str = Field("", max_length=2000, description="why, for the journal")
 
 
 class OnIn(In, example=ON):

@@ -21,6 +21,7 @@ from ledger.journal import Kind, Stamp
 from ledger.models import Agent, Plan, Project, StandingInstruction
 from ledger.models.instruction import OnFailed
 from ledger.models.standing_instruction import INTERVAL_S, OncePer, RuleState, Trigger
+from ledger.secrets.notes import noted
 from ledger.standing_instructions.matching import check_match, is_too_large, split_match
 
 SESSION_START = "session_start"
@@ -244,7 +245,7 @@ def resume_rules(ids: Iterable[UUID], *, stamp: Stamp) -> list[StandingInstructi
 
 
 @transaction.atomic
-def retire_rules(ids: Iterable[UUID], *, stamp: Stamp) -> list[StandingInstruction]:
+def retire_rules(ids: Iterable[UUID], *, note: str = "", stamp: Stamp) -> list[StandingInstruction]:
     """End these rules permanently; return those that changed. Their records stay."""
     changed = [rule for rule in lock_rules(ids) if not rule.retired_at]
     for found in changed:
@@ -256,6 +257,7 @@ def retire_rules(ids: Iterable[UUID], *, stamp: Stamp) -> list[StandingInstructi
             stamp=stamp,
             from_state=before,
             to_state=found.state,
+            data=noted(note),
         )
     return changed
 

@@ -6,6 +6,7 @@ from uuid import UUID
 from django.http import HttpResponse
 from ninja import Body, Query, Router
 
+from ledger.access.reasons import require_reason
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
 from ledger.api.cursors import read_page
 from ledger.api.parameters import filter_by_id, find_agent_id
@@ -91,6 +92,7 @@ def dead_letters_dismiss(
     """Dismiss a dead letter: close it without another attempt."""
     find_letter(request, id)
     options = body or schemas.DismissIn.model_validate({})
+    require_reason("dead_letter.dismiss", [request.auth.project_id], options.note)
 
     def dismiss() -> tuple[int, object]:
         closed = deadletters.dismiss(
@@ -200,6 +202,7 @@ def close_letters(
     among, stamp = DeadLetter.objects.visible_to(request.auth), stamp_of(request)
     if body.action == "replay":
         return deadletters.replay(ids, among=among, stamp=stamp)
+    require_reason("dead_letter.dismiss", [request.auth.project_id], body.note)
     return deadletters.dismiss(
         ids, among=among, dependents=body.dependents, note=body.note, stamp=stamp
     )

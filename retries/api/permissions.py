@@ -7,13 +7,14 @@ from uuid import UUID
 from django.http import HttpResponse
 from ninja import Body, Query, Router
 
+from ledger.access.reasons import require_reason
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
 from ledger.api.cursors import read_page
 from ledger.api.parameters import filter_by_id, find_agent_id, parse_states
 from ledger.api.responses import complete_url, json_response, page_body, respond_once
 from ledger.database import server_time
 from ledger.models import Agent, Task
-from ledger.schemas.shared import page_of
+from ledger.schemas.shared import ReasonIn, page_of
 from ledger.tokens import ScopeMissing
 from retries.api.escalations import PersonAuth
 from retries.models import PermissionRequest, PermissionRequestQuerySet, PermissionRule
@@ -220,9 +221,15 @@ def permission_rules_try(request: PrincipalRequest, body: schemas.RuleIn) -> Htt
     auth=PersonAuth("escalations:resolve"),
     response=schemas.PermissionRuleOut,
 )
-def permission_rules_revoke(request: PrincipalRequest, id: UUID) -> HttpResponse:
+def permission_rules_revoke(
+    request: PrincipalRequest, id: UUID, body: Body[ReasonIn | None] = None
+) -> HttpResponse:
     """End a rule: from now on, people are asked again."""
+    require_reason("permission_rule.revoke", [request.auth.project_id], body and body.reason)
     rule = rules.revoke_rule(
-        id, among=PermissionRule.objects.visible_to(request.auth), stamp=stamp_of(request)
+        id,
+        among=PermissionRule.objects.visible_to(request.auth),
+        note=body.reason if body else "",
+        stamp=stamp_of(request),
     )
     return json_response(PermissionRuleOut.write(rule))

@@ -8,6 +8,7 @@ from django.http import HttpResponse
 from ninja import Body, Query, Router
 
 from ledger import planfile
+from ledger.access.reasons import require_reason
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, stamp_of
 from ledger.api.cursors import read_page
 from ledger.api.parameters import filter_by_id, find_plan, parse_if_match, parse_states
@@ -277,6 +278,7 @@ def plans_abort(
     Running tasks are asked to stop, all other unfinished tasks are aborted, and finished tasks
     stay as they are.
     """
+    require_reason("plan.abort", [request.auth.project_id], body and body.reason)
     return move_plan(request, id, aborting.abort, PlanState.ABORTED, body)
 
 

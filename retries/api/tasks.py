@@ -14,6 +14,7 @@ from ninja import Body, Query, Schema
 from pydantic import Field
 
 from ledger import agents
+from ledger.access.reasons import require_reason
 from ledger.api.auth import (
     BearerAuth,
     BearerRequest,
@@ -191,6 +192,7 @@ def tasks_abort(
     """
     who = role_of(request.auth)
     find_task(request, id)
+    require_reason("task.abort", [request.auth.project_id], body and body.reason)
     aborted = task_actions.abort(
         [id],
         spare_asked=who == Who.PRODUCER,

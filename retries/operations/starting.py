@@ -67,11 +67,12 @@ def start_operation(
 
     `chosen` are the rows that the person sees and ticked, or all that match `query` up to
     `counted_at`. Only those that the verb can change now become part of it, and each is checked
-    again when its turn comes. Raises NotFound, Invalid and NothingToChange.
+    again when its turn comes. Raises NotFound, Invalid, ReasonRequired and NothingToChange.
     """
     verb = find_verb(verb_name)
     options = verb.check(options or {})
     reason = clean_note(reason, limit=REASON_LENGTH)
+    verb.check_reason(chosen, options | {"reason": reason})
     operation = create_operation(
         verb, options, query=query, reason=reason, counted_at=counted_at or stamp.at, stamp=stamp
     )

@@ -14,7 +14,7 @@ from ledger.database import sql
 from ledger.errors import Invalid, InvalidTransition, NotFound
 from ledger.journal import Kind, Stamp, clock
 from ledger.models import Agent
-from ledger.secrets.notes import clean_message
+from ledger.secrets.notes import clean_message, noted
 from ledger.secrets.redaction import holds_secret
 from retries.models import PermissionRequest, PermissionRule, PermissionRuleQuerySet
 from retries.permissions import matchers
@@ -209,7 +209,9 @@ def dismiss(*, project_id: UUID, tool: str, matcher: str, stamp: Stamp) -> Permi
 
 
 @transaction.atomic
-def revoke_rule(rule_id: UUID, *, among: PermissionRuleQuerySet, stamp: Stamp) -> PermissionRule:
+def revoke_rule(
+    rule_id: UUID, *, among: PermissionRuleQuerySet, note: str = "", stamp: Stamp
+) -> PermissionRule:
     """End a rule; raises NotFound and InvalidTransition."""
     # From now on, a person is asked again.
     rule = among.select_for_update(of=("self",)).filter(pk=rule_id).first()
@@ -217,7 +219,7 @@ def revoke_rule(rule_id: UUID, *, among: PermissionRuleQuerySet, stamp: Stamp) -
         raise NotFound(f"There is no permission rule {rule_id} here.")
     if rule.state != RuleState.ACTIVE:
         raise InvalidTransition(f"The rule is {rule.state}.", current=rule.state, allowed=[])
-    end(rule, RuleState.REVOKED, kind=Kind.PERMISSION_RULE_REVOKED, stamp=stamp)
+    end(rule, RuleState.REVOKED, kind=Kind.PERMISSION_RULE_REVOKED, note=note, stamp=stamp)
     return rule
 
 
@@ -233,13 +235,13 @@ def expire_unused(*, now: datetime, of: UUID | None) -> int:
     return len(rules)
 
 
-def end(rule: PermissionRule, to: RuleState, *, kind: Kind, stamp: Stamp) -> None:
+def end(rule: PermissionRule, to: RuleState, *, kind: Kind, note: str = "", stamp: Stamp) -> None:
     rule.state, rule.ended_at, rule.ended_by_name = to, stamp.at, stamp.actor.name
     rule.save(update_fields=["state", "ended_at", "ended_by_name"])
-    record_event(rule, kind, stamp=stamp)
+    record_event(rule, kind, note=note, stamp=stamp)
 
 
-def record_event(rule: PermissionRule, kind: Kind, *, stamp: Stamp) -> None:
+def record_event(rule: PermissionRule, kind: Kind, *, note: str = "", stamp: Stamp) -> None:
     journal.record(
         kind,
         subject_type="permission_rule",
@@ -248,7 +250,7 @@ def record_event(rule: PermissionRule, kind: Kind, *, stamp: Stamp) -> None:
         agent_id=rule.agent_id,
         to_state=rule.state,
         stamp=stamp,
-        data={"rule": str(rule), "hits": rule.hits},
+        data={"rule": str(rule), "hits": rule.hits, **noted(note)},
     )
 
 

@@ -1,10 +1,11 @@
 """Read and change a project's policies for decisions about failures."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 from uuid import UUID
 
 from ledger import journal
+from ledger.access import reasons
 from ledger.database import sql
 from ledger.errors import Invalid, VersionMismatch
 from ledger.journal import Kind, Stamp
@@ -22,7 +23,7 @@ REASON_BYTES = 2000
 
 def read_policies(project_id: UUID) -> RetryPolicy:
     # Without a row, a project has the defaults as its first version.
-    found = RetryPolicy.objects.filter(project=project_id).first()
+    found = RetryPolicy.objects.select_related("project").filter(project=project_id).first()
     return found or RetryPolicy(project_id=project_id)
 
 
@@ -31,17 +32,26 @@ def change_policies(
     project: Project,
     scopes: Mapping[str, str],
     *,
+    reason_verbs: Collection[str] | None = None,
     version: int | None = None,
     reason: str = "",
     stamp: Stamp,
 ) -> RetryPolicy:
-    """Switch policies on, off, or to plans; raises VersionMismatch and Invalid."""
+    """Switch policies on, off, or to plans; raises VersionMismatch and Invalid.
+
+    `reason_verbs` are the verbs for which people must give a reason, in place of the former ones.
+    """
     # The journal says which, who, and why. Nothing is written if nothing changes.
     for name, scope in scopes.items():
         if name not in VALUES:
             raise Invalid(f"/{name}", f"The policies are: {', '.join(VALUES)}.")
         if scope not in VALUES[name]:
             raise Invalid(f"/{name}", f"{name} is one of: {', '.join(VALUES[name])}.")
+    for name in reason_verbs or ():
+        if name not in reasons.VERBS:
+            raise Invalid(
+                "/reason_verbs", f"A reason can be required for: {', '.join(reasons.VERBS)}."
+            )
     RetryPolicy.objects.get_or_create(project=project)
     row = RetryPolicy.objects.select_for_update().get(project=project)
     if version not in (None, row.version):
@@ -49,10 +59,17 @@ def change_policies(
             f"You read version {version}, but the policies are at version {row.version} now.",
             current=row.version,
         )
-    changed = {name: scope for name, scope in scopes.items() if getattr(row, name) != scope}
+    changed: dict[str, Any] = {
+        name: scope for name, scope in scopes.items() if getattr(row, name) != scope
+    }
+    wanted = reason_verbs or ()
+    chosen = None if reason_verbs is None else [each for each in reasons.VERBS if each in wanted]
+    if chosen is not None and chosen != row.project.reason_verbs:
+        Project.objects.filter(pk=project.pk).update(reason_verbs=chosen)
+        row.project.reason_verbs = changed["reason_verbs"] = chosen
     if changed:
-        for name, scope in changed.items():
-            setattr(row, name, scope)
+        for name in changed.keys() & scopes.keys():
+            setattr(row, name, changed[name])
         row.version += 1
         row.save()
         record_change(row, changed, reason=reason, stamp=stamp)
@@ -60,7 +77,7 @@ def change_policies(
 
 
 def record_change(
-    row: RetryPolicy, changed: Mapping[str, str], *, reason: str = "", stamp: Stamp
+    row: RetryPolicy, changed: Mapping[str, Any], *, reason: str = "", stamp: Stamp
 ) -> None:
     data: dict[str, Any] = dict(changed)
     if said := clean_message(reason, limit_bytes=REASON_BYTES):

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 
-from ledger import idempotency
+from ledger import idempotency, markers
 from ledger.people import browsers
 from retries.notifications.rules import threads
 from retries.operations import expiry
@@ -26,6 +26,12 @@ def delete_threads(now: datetime) -> int:
     return threads.delete_closed(before=before)
 
 
+def delete_markers(now: datetime) -> int:
+    """Delete some markers of before the journal's first event; return how many."""
+    days = settings.TENFOUR["EVENT_DAYS"]
+    return markers.delete_expired(before=now - timedelta(days=days)) if days else 0
+
+
 # what goes -> what deletes some of it, and returns how much
 EXPIRIES: Mapping[str, Callable[[datetime], int]] = {
     "idempotency_keys": idempotency.delete_expired_keys,
@@ -33,6 +39,7 @@ EXPIRIES: Mapping[str, Callable[[datetime], int]] = {
     "signed_in_browsers": browsers.delete_ended_sign_ins,
     "operations": delete_operation,
     "notification_threads": delete_threads,
+    "markers": delete_markers,
 }
 
 

@@ -7,6 +7,8 @@ from uuid import UUID
 
 from pydantic import AwareDatetime, Field
 
+from ledger.markers import find_markers_before
+from ledger.schemas.markers import MarkerBeforeOut, MarkerOut
 from ledger.schemas.shapes import AGENT_ID, ID, Part, Shape, field
 from ledger.schemas.shared import STATES, In, ListQuery
 from retries.failures import figures
@@ -72,6 +74,9 @@ NEWEST = ("headline", "known_error", "suggestion", "prediction")
 
 
 class OnePatternOut(PatternOut):
+    first_seen_after: MarkerBeforeOut | None = field(
+        "the last marker of the day before the first failure, such as a deploy; null without one"
+    )
     stuck: StuckOut = field("the tasks that are stuck because of it, by their state")
     merged_templates: list[str] = field(
         "the templates that were merged into this pattern, the first ones, because "
@@ -130,6 +135,14 @@ def patterns_out(rows: Sequence[FailurePattern]) -> list[dict[str, Any]]:
         )
         for row in rows
     ]
+
+
+def first_seen_out(pattern: FailurePattern) -> dict[str, Any]:
+    first = (pattern.pk, pattern.project_id, pattern.first_seen)
+    marker = find_markers_before([first]).get(pattern.pk)
+    seconds = int((pattern.first_seen - marker.at).total_seconds()) if marker else 0
+    before = {"marker": MarkerOut.write(marker), "seconds": seconds} if marker else None
+    return {"first_seen_after": before}
 
 
 def newest_out(pattern: FailurePattern) -> dict[str, Any]:

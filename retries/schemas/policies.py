@@ -2,6 +2,7 @@
 
 from pydantic import Field
 
+from ledger.access.reasons import VERBS
 from ledger.schemas.shapes import Shape, field
 from ledger.schemas.shared import In
 from ledger.states import EvidenceLevel
@@ -25,6 +26,9 @@ class PoliciesOut(Shape):
         f"{WHAT['evidence']}: {LEVELS}; null if it is not set, which records reports "
         "and asks at a hook's Stop"
     )
+    reason_verbs: list[str] = field(
+        "the verbs for which a reason is required", ["task.abort"], source="project.reason_verbs"
+    )
     version: int = field("the version, for If-Match", 1)
 
 
@@ -39,4 +43,9 @@ class PoliciesPatch(
     obey_waits: PolicyScope | None = Field(None, description=SCOPES)
     ask_on_same_failure: PolicyScope | None = Field(None, description=SCOPES)
     evidence: EvidenceLevel | None = Field(None, description=LEVELS)
+    reason_verbs: list[str] | None = Field(
+        None,
+        max_length=len(VERBS),
+        description=f"the verbs for which a reason is required, of: {', '.join(VERBS)}",
+    )
     reason: str = Field("", max_length=2000, description="why, for the journal")

@@ -53,7 +53,11 @@ def trip(ids: list[UUID], options: Options, stamp: Stamp) -> list[UUID]:
 
 def reset(ids: list[UUID], options: Options, stamp: Stamp) -> list[UUID]:
     chosen = Agent.objects.filter(pk__in=ids).select_related("project").order_by("pk")
-    return [agent.pk for agent in chosen for _ in range(agents.reset(agent, stamp=stamp))]
+    return [
+        agent.pk
+        for agent in chosen
+        for _ in range(agents.reset(agent, note=note_of(options), stamp=stamp))
+    ]
 
 
 def describe_brief(rows: Rows, options: Options) -> list[str] | None:

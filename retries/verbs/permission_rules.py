@@ -8,11 +8,13 @@ from ledger.journal import Stamp
 from retries.models import PermissionRule
 from retries.permissions import rules
 from retries.states import RuleState
-from retries.verbs.verb import Left, Options, Verb, count_as
+from retries.verbs.verb import Left, Options, Verb, count_as, note_of
 
 
 def revoke(rule_id: UUID, options: Options, stamp: Stamp) -> Left | None:
-    rules.revoke_rule(rule_id, among=PermissionRule.objects.all(), stamp=stamp)
+    rules.revoke_rule(
+        rule_id, among=PermissionRule.objects.all(), note=note_of(options), stamp=stamp
+    )
     return None
 
 

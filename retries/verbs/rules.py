@@ -40,7 +40,7 @@ RESUME = rule_verb(
 RETIRE = rule_verb(
     name="rule.retire",
     where=Q(retired_at=None),
-    run=call(editing.retire_rules, note=""),
+    run=call(editing.retire_rules),
     words=("Retire rule", "", "retired"),
     icon="trash",
     slug="retire",

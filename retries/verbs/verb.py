@@ -7,6 +7,8 @@ from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
+from ledger.access.reasons import VERBS as REASON_VERBS
+from ledger.access.reasons import ReasonRequired, require_reason
 from ledger.admin_pages.confirmation import list_effects
 from ledger.journal import Stamp
 from ledger.secrets.notes import clean_note
@@ -151,6 +153,18 @@ class Verb:
         return self.noun.replace("_", " ")
 
     @property
+    def may_require_reason(self) -> bool:
+        return self.name in REASON_VERBS
+
+    def requires_reason(self, rows: Rows) -> bool:
+        """Return whether a project of these rows requires a reason."""
+        try:
+            self.check_reason(rows, {})
+        except ReasonRequired:
+            return True
+        return False
+
+    @property
     def button(self) -> str:
         # A button names no rows.
         return self.label or self.do.removesuffix(" of")
@@ -178,7 +192,13 @@ class Verb:
     def read_form(self, posted: Mapping[str, Any]) -> Options:
         return self.check(posted) | {"reason": clean_note(str(posted.get("reason", "")))}
 
+    def check_reason(self, rows: Rows, options: Options) -> None:
+        """Raise ReasonRequired if a project of these rows requires a reason that is missing."""
+        if self.may_require_reason and not note_of(options).strip():
+            require_reason(self.name, rows.order_by().values("project_id"), "")
+
     def change(self, ids: list[UUID], options: Options, stamp: Stamp) -> Collection[UUID]:
+        self.check_reason(self.model._default_manager.filter(pk__in=ids), options)
         if self.run:
             return self.run(ids, options, stamp)
         left = self.apply(ids, options, stamp)

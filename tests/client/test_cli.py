@@ -297,3 +297,16 @@ def test_follow_outlives_faults_and_ends_when_interrupted(
         _, err = following.communicate(timeout=PATIENCE_S)
     assert following.returncode == 130 and "Traceback" not in err
     assert err.startswith("tenfour: temporarily_unavailable")
+
+
+def test_marker_sets_one_marker_for_each_key(run: Run, tenfour_server: Tenfour) -> None:
+    env = {
+        "TENFOUR_URL": tenfour_server.url,
+        "TENFOUR_TOKEN": tenfour_server.token("orchestrator"),
+    }
+    options = ("--kind", "change", "--at", "2026-11-20T10:00:00Z", "--key", "run-7", "--json")
+    first, again = (run("marker", "deploy 2024.11", *options, env=env) for _ in range(2))
+    assert first.status == 0 and first.out == again.out, first
+    assert json.loads(first.out)["kind"] == "change"
+    other = run("marker", "deploy 2024.12", env=env)
+    assert other.status == 0 and other.out.strip() != json.loads(first.out)["id"]

@@ -137,6 +137,9 @@ LEFT_OUT = {
     "sessions_list_tools": "a tracker asks which tools it may call",
     "sessions_call_tools": "a tracker calls tools",
     "sessions_link_task": "a tracker links the tasks that it makes",
+    "markers_create": "`tenfour marker` sets one",
+    "markers_delete": "the page Activity deletes them; the Python client has it",
+    "markers_list": "the pages draw them; the Python client lists them",
     "me_get": "`tenfour doctor` prints it",
     "stats_get": "for dashboards; the Python client has it",
 }

@@ -3,9 +3,11 @@
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.parse import urlsplit
 from uuid import UUID
 
 import pytest
+from django.urls import resolve
 from django.utils import timezone
 from tenfour import cli
 from tenfour.commands.completion import read_tree
@@ -82,10 +84,13 @@ def test_every_verb_does_what_it_says(run: Run, world: World, tmp_path: Path) ->
         ids[noun.replace("-", "_")] = ids[noun]
         do(f"{noun} list")
         do(f"{noun} show {ids[noun]}")
+        page = do(f"{noun} show {ids[noun]} --web").strip()
+        assert page.startswith(f"{world.server.url}/"), noun
+        assert resolve(urlsplit(page).path).app_name == "dashboard", page
     assert "coder" in do("agent accounts")
     sent = do("instruction send coder", "Look again").strip()
     assert do(f"instruction ack {sent[-8:]}", token="agent") == f"{sent} acknowledged\n"
-    assert do("instruction cancel {instruction}").endswith(" cancelled\n")
+    assert do("instruction cancel {instruction} --reason", "old").endswith(" cancelled\n")
     made = do("standing create", str(rule), "--draft").strip()
     assert do(f"standing resume {made[-8:]}") == f"{made} active\n"
     assert do(f"standing try {made} fs_write", '{"path": "src/a.py"}').startswith("yes ")

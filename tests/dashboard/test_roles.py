@@ -45,7 +45,14 @@ NEEDS: Mapping[Role, tuple[str, ...]] = {
         *("escalations", "escalations_export", "escalation", "escalation_preview"),
     ),
     Role.OPERATOR: (
-        *("view_save", "view_delete", "tokens", "instruction_new", "instruction_act"),
+        *(
+            "view_save",
+            "view_delete",
+            "marker_delete",
+            "tokens",
+            "instruction_new",
+            "instruction_act",
+        ),
         *("instruction_edit", "rule_new", "rule_edit", "rule_act", "task_act", "task_retry"),
         *("plan_import", "plan_commands", "plan_act", "deadletter_act", "pattern_act"),
         *("pattern_fix", "patterns_act", "agent_act", "session_task", "session_flush"),
@@ -59,7 +66,14 @@ NEEDS: Mapping[Role, tuple[str, ...]] = {
         *("escalation_snooze", "escalations_answer_all"),
     ),
     Role.ADMIN: (
-        *("policy_switch", "member_act", "invite", "invitation_revoke", "token_new"),
+        *(
+            "policy_switch",
+            "policy_reasons",
+            "member_act",
+            "invite",
+            "invitation_revoke",
+            "token_new",
+        ),
         *("invitation_again", "browsers_end_person"),
         *("token_act", "token_use", "connect_token", "connect_light", "experiment_start"),
         *("target_set", "experiment_end", "notification_channel"),
@@ -69,7 +83,9 @@ NEEDS: Mapping[Role, tuple[str, ...]] = {
 # one's own, or with the admin's role another member's
 OWN = "browser_end"
 # a superuser, who is in no project, has to choose one
-ASKS_FOR_PROJECT = {"on_call_save", "view_save", "policy_switch", "invite", "token_new"}
+ASKS_FOR_PROJECT = {
+    *("on_call_save", "view_save", "policy_switch", "policy_reasons", "invite", "token_new"),
+}
 # what is for people without an account, too
 OPEN = {"sign_in", "sign_out", "join"}
 # the verb that the walk asks of each action
@@ -109,6 +125,7 @@ def list_forms(ids: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         "token_new": {"kind": "reader"},
         "token_act": {"confirmed": "yes"},
         "policy_switch": {"scope": "off", "reason": "try"},
+        "policy_reasons": {"verb": "task.abort", "reason": "try"},
         "experiment_start": {
             "in": "default",
             "element": "standing",

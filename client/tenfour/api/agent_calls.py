@@ -50,9 +50,9 @@ def reset_breaker(id: str) -> Call[Agent]:
     return Call("POST", f"{_path(id)}/breaker/reset", Agent.read, {})
 
 
-def reset(id: str) -> Call[int]:
+def reset(id: str, *, reason: str | None = None) -> Call[int]:
     """Cancel the agent's unsettled instructions; returns how many there were."""
-    return Call("POST", f"{_path(id)}/reset", _cancelled, {})
+    return Call("POST", f"{_path(id)}/reset", _cancelled, given({"reason": reason}))
 
 
 def _path(id: str) -> str:

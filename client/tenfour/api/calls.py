@@ -78,9 +78,10 @@ def get(id: str) -> Call[Instruction]:
     return Call("GET", f"/v1/instructions/{part(id)}", Instruction.read)
 
 
-def cancel(id: str) -> Call[Instruction]:
+def cancel(id: str, *, reason: str | None = None) -> Call[Instruction]:
     """Takes an instruction back; refused once it is settled."""
-    return Call("POST", f"/v1/instructions/{part(id)}/cancel", Instruction.read, {})
+    body = given({"reason": reason})
+    return Call("POST", f"/v1/instructions/{part(id)}/cancel", Instruction.read, body)
 
 
 def ack(id: str, *, outcome: Outcome | None = None, note: str | None = None) -> Call[Instruction]:

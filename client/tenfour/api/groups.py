@@ -13,6 +13,7 @@ from tenfour.api import (
     escalation_calls,
     event_calls,
     on_call_calls,
+    marker_calls,
     operation_calls,
     pattern_calls,
     plans,
@@ -171,6 +172,12 @@ class Tokens(Driven[D]):
 class Events(Driven[D]):
     list = Listing(event_calls.events)
     stream = Verb(event_calls.stream)
+
+
+class Markers(Driven[D]):
+    list = Listing(marker_calls.markers)
+    create = Verb(marker_calls.create)
+    delete = Verb(marker_calls.delete)
 
 
 class StandingInstructions(Driven[D]):

@@ -74,9 +74,10 @@ def resume(id: str) -> Call[StandingInstruction]:
     return Call("POST", f"{_path(id)}/resume", StandingInstruction.read, {})
 
 
-def retire(id: str) -> Call[StandingInstruction]:
+def retire(id: str, *, reason: str | None = None) -> Call[StandingInstruction]:
     """Retire a rule: it ends permanently, and its record stays."""
-    return Call("DELETE", _path(id), StandingInstruction.read)
+    params = given({"reason": reason})
+    return Call("DELETE", _path(id), StandingInstruction.read, params=params)
 
 
 def try_saved(

@@ -15,7 +15,7 @@ from tenfour.nouns.output.record import Layout
 from tenfour.nouns.reading import add_json, make_action, make_list, make_show
 from tenfour.nouns.rows import Kind, act
 
-KIND = Kind("/v1/agents", "agent", "agents", names="path", title="name")
+KIND = Kind("/v1/agents", "agent", "agents", names="path", title="name", page="/agents/{id}/")
 
 
 def describe_presence(row: Row) -> str:
@@ -203,7 +203,10 @@ NOUN = Noun(
             KIND,
             "Cancel an agent's unsettled instructions; prints how many.",
             "agents:write",
-            lambda client, id, args: act(client, KIND.path_of(id, "reset")),
+            lambda client, id, args: act(
+                client, KIND.path_of(id, "reset"), {"reason": args.reason}
+            ),
+            add=add_reason,
             say_done=lambda row: f"{row['cancelled']} cancelled",
             question="Cancel all unsettled instructions of {id}?",
         ),

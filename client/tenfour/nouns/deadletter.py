@@ -10,7 +10,14 @@ from tenfour.nouns.output.record import Layout
 from tenfour.nouns.reading import Filter, make_list, make_show
 from tenfour.nouns.rows import Kind
 
-KIND = Kind("/v1/dead-letters", "dead letter", "dead letters", title="error", noun="dead-letter")
+KIND = Kind(
+    "/v1/dead-letters",
+    "dead letter",
+    "dead letters",
+    title="error",
+    noun="dead-letter",
+    page="/dead-letters/{id}/",
+)
 STATE = Column("state", lambda row, _: row["closed_as"] or "open", "state")
 COLUMNS = (
     identity(),

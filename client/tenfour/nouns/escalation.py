@@ -12,7 +12,7 @@ from tenfour.nouns.output.record import Layout
 from tenfour.nouns.reading import Filter, make_action, make_list, make_show
 from tenfour.nouns.rows import Kind, act
 
-KIND = Kind("/v1/escalations", "escalation", "escalations")
+KIND = Kind("/v1/escalations", "escalation", "escalations", page="/escalations/{id}/")
 COLUMNS = (
     identity(),
     state(),

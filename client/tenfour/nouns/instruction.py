@@ -9,10 +9,12 @@ from tenfour.commands import instruction_commands
 from tenfour.nouns.noun import Noun, Parser, Verb
 from tenfour.nouns.output.columns import Row, computed, identity, plain, state, time, whole
 from tenfour.nouns.output.record import Layout
-from tenfour.nouns.reading import Filter, add_id, make_action, make_list, make_show
+from tenfour.nouns.reading import Filter, add_id, add_reason, make_action, make_list, make_show
 from tenfour.nouns.rows import Kind, act, find_id
 
-KIND = Kind("/v1/instructions", "instruction", "instructions", title="content")
+KIND = Kind(
+    "/v1/instructions", "instruction", "instructions", title="content", page="/instructions/{id}/"
+)
 DELIVERIES = computed("deliveries", lambda row: f"{row['deliveries']} of {_allowed(row)}")
 COLUMNS = (
     identity(),
@@ -93,7 +95,10 @@ NOUN = Noun(
             KIND,
             "Cancel an instruction that is not settled yet.",
             "instructions:write",
-            lambda client, id, args: act(client, KIND.path_of(id, "cancel")),
+            lambda client, id, args: act(
+                client, KIND.path_of(id, "cancel"), {"reason": args.reason}
+            ),
+            add=add_reason,
         ),
     },
 )

@@ -24,7 +24,7 @@ from tenfour.nouns.reading import (
 )
 from tenfour.nouns.rows import Kind, act, fetch_rows, find_id
 
-KIND = Kind("/v1/patterns", "pattern", "patterns", title="template")
+KIND = Kind("/v1/patterns", "pattern", "patterns", title="template", page="/patterns/{id}/")
 COLUMNS = (
     identity(),
     state(),

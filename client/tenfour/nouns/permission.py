@@ -13,7 +13,7 @@ from tenfour.nouns.escalation import describe_resolution
 from tenfour.nouns.noun import Noun, Parser, Verb
 from tenfour.nouns.output.columns import Column, Row, computed, identity, plain, state, time, whole
 from tenfour.nouns.output.record import Layout
-from tenfour.nouns.reading import Filter, add_json, make_action, make_list, make_show
+from tenfour.nouns.reading import Filter, add_json, add_reason, make_action, make_list, make_show
 from tenfour.nouns.rows import Kind, act, get
 
 KIND = Kind("/v1/permissions", "permission", "permissions")
@@ -210,7 +210,10 @@ NOUN = Noun(
             RULES,
             "End a rule: people are asked again.",
             "escalations:resolve",
-            lambda client, id, args: act(client, RULES.path_of(id, "revoke")),
+            lambda client, id, args: act(
+                client, RULES.path_of(id, "revoke"), {"reason": args.reason}
+            ),
+            add=add_reason,
             question="End the rule {id}?",
         ),
         "try-rule": Verb(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from tenfour.client import Client
 from tenfour.commands.display import Screen, clean, find_screen, one_line
 from tenfour.commands.terminal import OK, REFUSED, pretty, say
+from tenfour.http.problems import TenfourError
 from tenfour.nouns.bulk import add_yes, is_confirmed_on_terminal
 from tenfour.nouns.noun import Parser, Verb, choose
 from tenfour.nouns.output.columns import Column, Row
@@ -92,6 +93,9 @@ def make_show(
     def run(args: argparse.Namespace) -> int:
         with Client(args.url) as client:
             row = get(client, kind.path_of(find_id(client, kind, args.id)))
+            if args.web:
+                open_page(client, kind, row)
+                return OK
             if args.json:
                 args.json.print(row)
                 return OK
@@ -102,9 +106,34 @@ def make_show(
 
     def add(parser: Parser) -> None:
         add_id(parser, kind)
+        add_web(parser)
         add_json_output(parser, f"print the {kind.name} as JSON, as the API has it")
 
     return Verb(help or f"Show one {kind.name}.", scope, run, add)
+
+
+def add_web(parser: Parser) -> None:
+    parser.add_argument(
+        "--web", action="store_true", help="print the address of its page; a terminal opens it"
+    )
+
+
+def open_page(client: Client, kind: Kind, row: Row) -> None:
+    """Print the address of a row's page; on a terminal, a browser opens it, too."""
+    inner = row.get(kind.name)
+    record = inner if isinstance(inner, dict) else row
+    address = client.settings.url + kind.page.format_map(record) if kind.page else record["url"]
+    if not address:
+        raise TenfourError(f"This {kind.name} has no page.", code="not_found")
+    say(address)
+    if sys.stdout.isatty():
+        import webbrowser
+
+        webbrowser.open(address)
+
+
+def add_reason(parser: Parser) -> None:
+    parser.add_argument("--reason", metavar="TEXT", help="why; stored in the journal")
 
 
 def print_record(layout: Layout, row: Row) -> None:

@@ -32,6 +32,8 @@ class Kind:
     title: str = "title"
     # the command's name, where it differs
     noun: str = ""
+    # the path of a row's page, with the fields of the row that it needs; else the row's own `url`
+    page: str = ""
 
     def path_of(self, id: str, *verb: str) -> str:
         return "/".join([self.path, part(id), *verb])

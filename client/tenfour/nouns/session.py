@@ -19,7 +19,7 @@ from tenfour.nouns.reading import Filter, add_json, make_action, make_list, make
 from tenfour.nouns.rows import Kind, act, get
 from tenfour.sessions.transcripts import describe_skipped, import_part, read_parts
 
-KIND = Kind("/v1/sessions", "session", "sessions")
+KIND = Kind("/v1/sessions", "session", "sessions", page="/sessions/{id}/")
 
 
 def _counts(row: Row, name: str) -> str:

@@ -19,13 +19,28 @@ from tenfour.commands.terminal import (
     wrong_usage,
 )
 from tenfour.http.core import Call
-from tenfour.nouns.noun import Noun, Parser, Verb
+from tenfour.nouns.noun import Noun, Parser, Verb, choose
 from tenfour.nouns.output.columns import Row, computed, identity, plain, state, time, whole
 from tenfour.nouns.output.record import Layout
-from tenfour.nouns.reading import Filter, add_id, add_json, make_action, make_list, make_show
+from tenfour.nouns.reading import (
+    Filter,
+    add_id,
+    add_json,
+    add_reason,
+    make_action,
+    make_list,
+    make_show,
+)
 from tenfour.nouns.rows import Kind, act, find_id, get
 
-KIND = Kind("/v1/standing-instructions", "rule", "rules", title="content", noun="standing")
+KIND = Kind(
+    "/v1/standing-instructions",
+    "rule",
+    "rules",
+    title="content",
+    noun="standing",
+    page="/instructions/standing/{id}/",
+)
 CHANGE = """Give an object, such as '{"hold_stop": true}'."""
 OBJECT = """Give an object, such as '{"path": "src/a.py"}'."""
 
@@ -142,7 +157,8 @@ def try_rule(args: argparse.Namespace) -> int:
 
 
 def retire(client: Client, id: str, args: argparse.Namespace) -> Row:
-    return client.perform(Call("DELETE", KIND.path_of(id), read_object))
+    params = choose(args, "reason")
+    return client.perform(Call("DELETE", KIND.path_of(id), read_object, params=params))
 
 
 NOUN = Noun(
@@ -190,6 +206,7 @@ NOUN = Noun(
             "End a rule permanently; its record stays.",
             "instructions:write",
             retire,
+            add=add_reason,
             say_done=describe_rule,
             question="End the rule {id} permanently?",
         ),

@@ -29,7 +29,7 @@ from tenfour.nouns.output.table import render_table
 from tenfour.nouns.reading import Filter, add_id, make_action, make_list, make_show
 from tenfour.nouns.rows import Kind, act, fetch_rows, find_id, get
 
-KIND = Kind("/v1/tasks", "task", "tasks", names="ref")
+KIND = Kind("/v1/tasks", "task", "tasks", names="ref", page="/tasks/{id}/")
 ATTEMPTS = 10
 
 

@@ -14,7 +14,7 @@ from tenfour.nouns.output.record import Layout
 from tenfour.nouns.reading import add_json, make_action, make_list, make_show
 from tenfour.nouns.rows import Kind, act
 
-KIND = Kind("/v1/tokens", "token", "tokens", title="name")
+KIND = Kind("/v1/tokens", "token", "tokens", title="name", page="/settings/tokens/")
 STATE = Column("state", lambda row, _: "revoked" if row["revoked_at"] else "active", "state")
 COLUMNS = (
     identity(),

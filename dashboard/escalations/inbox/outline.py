@@ -147,8 +147,9 @@ def read_outline(wanted: Request, *, changes: str, now: datetime) -> Outline:
     # Many open escalations take a while to read, so the result is cached until `changes` is another
     # text. Its other counts, such as waiting tasks, may be as old as any cached count.
     project = wanted.project.pk if wanted.project else None
-    assignee = wanted.query.assignee
-    viewer = wanted.viewer.pk if ME in (*assignee.wanted, *assignee.unwanted) else None
+    queries = (wanted.query, *wanted.query.alternatives)
+    names = [name for each in queries for name in (*each.assignee.wanted, *each.assignee.unwanted)]
+    viewer = wanted.viewer.pk if ME in names else None
     shape = (wanted.query.text, viewer, wanted.group, wanted.sort, wanted.page)
     key = hash_of((project, shape, changes))
     row = get_or_compute_slow(f"inbox:{key}", lambda: inbox_queries.fetch_groups(wanted, now=now))

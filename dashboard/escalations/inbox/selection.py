@@ -5,7 +5,7 @@ condition as a column, so that the count beside a filter leaves out that filter 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -32,6 +32,7 @@ from dashboard.escalations.inbox.filters import REASONS, InboxQuery
 from dashboard.lists.query_box import ANY, ME, NO_ONE, Values
 from dashboard.lists.shared_queries import (
     match_any,
+    match_groups,
     match_period,
     match_values,
     named_pattern,
@@ -251,6 +252,17 @@ def narrow_to_words(rows: QuerySet[Any], query: InboxQuery) -> QuerySet[Any]:
     return rows
 
 
+def narrow_to_groups(
+    rows: QuerySet[Any], query: InboxQuery, project: Project | None, *, now: datetime, viewer: User
+) -> QuerySet[Any]:
+    def find(each: InboxQuery) -> Q:
+        plain = replace(each, groups=())
+        found = narrow(rows.order_by(), plain, project, now=now, viewer=viewer)
+        return Q(pk__in=found.values("pk"))
+
+    return rows.filter(match_groups(query, find)) if query.groups else rows
+
+
 def list_conditions(query: InboxQuery, *, now: datetime, viewer: User) -> dict[str, Q]:
     """Return the condition of each filter that an escalation's own columns decide."""
     return {
@@ -273,6 +285,7 @@ def narrow(
     rows: QuerySet[Any], query: InboxQuery, project: Project | None, *, now: datetime, viewer: User
 ) -> QuerySet[Any]:
     conditions = list_conditions(query, now=now, viewer=viewer).values()
+    rows = narrow_to_groups(rows, query, project, now=now, viewer=viewer)
     rows = narrow_to_words(rows, query).filter(*conditions)
     rows = rows.filter(match_values(query.plan, "task__plan__ref"))
     if query.pattern != ANY:
@@ -292,6 +305,7 @@ def select_matching(
 ) -> QuerySet[Any, Any]:
     conditions = list_conditions(query, now=now, viewer=viewer)
     rows: QuerySet[Any, Any] = of_project(Escalation.objects.in_inbox(now), project)
+    rows = narrow_to_groups(rows, query, project, now=now, viewer=viewer)
     rows = narrow_to_words(rows, query)
     found: QuerySet[Any, Any] = (
         rows.annotate(**{name: as_column(each) for name, each in conditions.items()})

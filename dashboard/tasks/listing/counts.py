@@ -6,6 +6,7 @@ from typing import Any
 
 from django.db.models import Count, F, OuterRef, QuerySet
 
+from dashboard.lists.branches import list_branches
 from dashboard.lists.compiled_queries import compiled
 from dashboard.lists.query_box import ANY, Values
 from dashboard.lists.shared_queries import CountOf, hash_of, of_project
@@ -138,8 +139,11 @@ def group(found: QuerySet[Any, Any], column: str) -> QuerySet[Any, dict[str, Any
 def fetch_state_counts(query: TaskQuery, project: Project | None) -> QuerySet[Any, dict[str, Any]]:
     counts: dict[str, Any] = {}
     for state in TaskState:
-        rows = filter_tasks(query, project).filter(state=state)
-        counts[state.value] = CountOf(rows.order_by().values("pk")[:COUNT_CAP])
+        first, *others = (
+            filter_tasks(each, project).filter(state=state).order_by().values("pk")[:COUNT_CAP]
+            for each in list_branches(query) or [query]
+        )
+        counts[state.value] = CountOf(first.union(*others)[:COUNT_CAP] if others else first)
     return select_counts(counts)
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from dashboard.date_range import DateRange, find_dates
 from dashboard.lists.facets import Facet, build_value_facets
-from dashboard.lists.query_box import has_key, term, tokens
+from dashboard.lists.query_box import has_key, term
 from dashboard.lists.query_values import Period
 from dashboard.tasks.filters import STATES, TaskQuery
 from dashboard.tasks.listing.counts import TaskCounts
@@ -103,5 +103,5 @@ def build_changes(
 
 
 def read_period_text(query: TaskQuery) -> str:
-    terms = [token for token in tokens(query.text) if has_key(token, ("changed",))]
+    terms = [token for token in query.terms if has_key(token, ("changed",))]
     return terms[-1].partition(":")[2].replace('"', "") if terms else ""

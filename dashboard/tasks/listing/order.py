@@ -8,6 +8,7 @@ its place in the order is that of its values now.
 
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +16,7 @@ from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import Case, F, IntegerField, Q, QuerySet, Subquery, Value, When
 from django.db.models.functions import Coalesce, Lower
 
+from dashboard.lists.branches import list_branches
 from dashboard.lists.compiled_queries import compiled
 from dashboard.lists.pagination import PAGE, Page, read_page
 from dashboard.lists.shared_queries import title_of
@@ -185,8 +187,9 @@ def fetch_by_state(
 ) -> QuerySet[Any, Any]:
     """Return tasks by state: those after a place in the order, or backward those before it."""
     branches: list[QuerySet[Any, Any]] = []
-    for number, state in enumerate(ORDER):
-        rows = filter_tasks(query, project).filter(state=state)
+    queries = list_branches(query) or [query]
+    for (number, state), each in product(enumerate(ORDER), queries):
+        rows = filter_tasks(each, project).filter(state=state)
         if rank is not None and (number > rank if after else number < rank):
             continue
         if number == rank:
@@ -198,7 +201,7 @@ def fetch_by_state(
     if not others:
         return first
     ordered = ("-place", "id") if after else ("place", "-id")
-    return first.union(*others, all=True).order_by(*ordered)[: PAGE + 1]
+    return first.union(*others, all=len(queries) == 1).order_by(*ordered)[: PAGE + 1]
 
 
 def sort_by_column(
@@ -210,6 +213,14 @@ def sort_by_column(
     after: UUID | None,
 ) -> QuerySet[Any, Any]:
     # Tasks with the same value come newest first.
+    if is_by_id(sort) and (branches := list_branches(query)):
+        pages = (
+            slice_sorted(filter_tasks(each, project), sort, COLUMNS, before=before, after=after)
+            for each in branches
+        )
+        first, *others = (page.values("pk") for page in pages)
+        rows = Task.objects.filter(pk__in=first.union(*others))
+        return slice_sorted(rows, sort, COLUMNS, before=before, after=after).values("id")
     found = filter_tasks(query, project).values("pk")
     # A join may look for the words again at each task of the order.
     condition = IsAmong("id", ArraySubquery(found)) if query.words else Q(pk__in=found)

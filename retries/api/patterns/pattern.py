@@ -78,7 +78,8 @@ def pattern_response(request: PrincipalRequest, id: UUID) -> HttpResponse:
     pattern = find_pattern(request, id)
     stuck = {"stuck": schemas.StuckOut.write(count_stuck_tasks(pattern.pk))}
     merged = {"merged_templates": figures.list_merged_templates(pattern)}
-    return json_response(patterns_out([pattern])[0] | stuck | merged | newest_out(pattern))
+    first = schemas.first_seen_out(pattern)
+    return json_response(patterns_out([pattern])[0] | first | stuck | merged | newest_out(pattern))
 
 
 # ---- what people do

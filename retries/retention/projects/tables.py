@@ -22,6 +22,7 @@ TABLES: Mapping[str, str] = {
     "ledger_membership": IN_PROJECT,
     "ledger_invitation": IN_PROJECT,
     "ledger_savedview": IN_PROJECT,
+    "ledger_marker": IN_PROJECT,
     "ledger_agent": IN_PROJECT,
     "ledger_accountwindow": IN_PROJECT,
     "ledger_dailytaskcount": OF_AGENT,

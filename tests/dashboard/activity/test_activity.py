@@ -575,6 +575,14 @@ QUOTE = "“Rebase on main before you push”"
             "mara saved the view Stuck of tasks",
         ),
         (
+            event("marker.created", actor=MARA, name="2024.11", kind="deploy"),
+            "mara marked deploy 2024.11",
+        ),
+        (
+            event("marker.deleted", actor=MARA, name="Deploy 2024.11", kind="deploy"),
+            "mara deleted the marker Deploy 2024.11",
+        ),
+        (
             event("agent.reset", actor=MARA, cancelled=1),
             "mara reset coder: 1 instruction cancelled",
         ),

@@ -56,7 +56,7 @@ MAY = {
         *("renderings_get_failure_records", "plans_get_failure_records"),
         *("plans_get_retry_state", "plans_get_retry_log", "plans_get_retry_jsonl"),
         *("plans_get_state", "operations_list", "operations_get", "events_list", "stats_get"),
-        *("experiments_list", "experiments_get_needed", "accounts_list"),
+        *("experiments_list", "experiments_get_needed", "accounts_list", "markers_list"),
         *("escalation_policies_list", "escalation_policies_get", "rotas_list", "rotas_get"),
     ),
     "orchestrator operator": (
@@ -66,6 +66,7 @@ MAY = {
         *("standing_instructions_resume", "tasks_create_many", "tasks_update", "tasks_abort"),
         *("plans_create", "plans_update", "plans_pause", "plans_resume", "plans_abort"),
         *("plans_restart", "sessions_link_task", "sessions_call_tools"),
+        *("markers_create", "markers_delete"),
     ),
     "operator": (
         *("agents_create", "agents_update", "agents_reset", "agents_trip_breaker"),
@@ -117,6 +118,7 @@ ROWS = {
     "/escalations": "escalation_id",
     "/experiments": "experiment_id",
     "/instructions": "instruction_id",
+    "/markers": "marker_id",
     "/notification-channels": "channel_id",
     "/notification-rules": "notification_rule_id",
     "/operations": "operation_id",
@@ -207,6 +209,7 @@ def bodies(ids: dict[str, Any]) -> dict[str, Any]:
         "hooks_agent": {"hook_event_name": "Stop", "session_id": "s", "cwd": "/"},
         "instructions_create": {"agent": "coder", "content": "Look"},
         "instructions_ack_many": {"ids": [str(ids["delivered_id"])]},
+        "markers_create": {"name": "deploy 2024.12"},
         "notification_channels_create": {"name": "new", "url": "ntfy://ntfy.example.com/new"},
         "notification_channels_update": {"name": "other"},
         "notification_rules_create": {

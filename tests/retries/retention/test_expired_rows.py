@@ -39,6 +39,7 @@ DELETING = (
     *(f"retries/retention/{kind}_rows.py" for kind in ("escalation", "session")),
     "ledger/sessions/statements.py",
     "ledger/idempotency.py",
+    "ledger/markers.py",
     "retries/operations/expiry.py",
     "retries/notifications/rules/threads.py",
     "retries/failures/failure_counts.py",

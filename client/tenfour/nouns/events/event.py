@@ -9,10 +9,10 @@ from tenfour.commands.terminal import OK, wrong_usage
 from tenfour.nouns.events.event_columns import COLUMNS, LAYOUT
 from tenfour.nouns.noun import Noun, Parser, Verb, choose
 from tenfour.nouns.output.json_output import add_json_output
-from tenfour.nouns.reading import add_id, add_limit, print_record, print_rows
+from tenfour.nouns.reading import add_id, add_limit, add_web, open_page, print_record, print_rows
 from tenfour.nouns.rows import Kind, fetch_rows, find_id, unknown
 
-KIND = Kind("/v1/events", "event", "events", title="type")
+KIND = Kind("/v1/events", "event", "events", title="type", page="/activity/?q={subject}")
 
 
 def add_list_arguments(parser: Parser) -> None:
@@ -49,6 +49,7 @@ def list_events(args: argparse.Namespace) -> int:
 
 def add_show_arguments(parser: Parser) -> None:
     add_id(parser, KIND)
+    add_web(parser)
     add_json_output(parser, "print the event as JSON, as the API has it")
 
 
@@ -60,7 +61,9 @@ def show(args: argparse.Namespace) -> int:
     found = next((row for row in rows if row["id"] == id), None)
     if found is None:
         raise unknown(KIND, args.id)
-    if args.json:
+    if args.web:
+        open_page(client, KIND, found)
+    elif args.json:
         args.json.print(found)
     else:
         print_record(LAYOUT, found)

@@ -21,7 +21,7 @@ from tenfour.nouns.plans.plan_preview import LEGEND, describe_pairs, draw_tree
 from tenfour.nouns.reading import add_id, add_json
 from tenfour.nouns.rows import Kind, find_id
 
-KIND = Kind("/v1/plans", "plan", "plans", names="path")
+KIND = Kind("/v1/plans", "plan", "plans", names="path", page="/plans/{id}/")
 
 
 def add_import_arguments(parser: argparse.ArgumentParser) -> None:

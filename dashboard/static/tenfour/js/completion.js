@@ -13,7 +13,7 @@
   /* the term that the caret is in: its start, its text */
   function readTerm() {
     var before = box.value.slice(0, box.selectionStart);
-    var text = /(?:"[^"]*"|[^\s"]|"[^"]*$)*$/.exec(before)[0];
+    var text = /(?:"[^"]*"|[^\s"]|"[^"]*$)*$/.exec(before)[0].replace(/^\(+/, "");
     return { start: before.length - text.length, text: text };
   }
 
@@ -73,6 +73,7 @@
     params.set("key", key);
     params.set("prefix", prefix);
     params.set("q", box.value.slice(0, start) + box.value.slice(box.selectionStart));
+    params.set("at", start);   // a value in one alternative of OR is counted without the others
     fetch(box.dataset.complete + "?" + params, { signal: mine.signal, headers: { "HX-Request": "true" } })
       .then(function (response) { return response.ok ? response.json() : { options: [] }; })
       .then(function (answer) { if (asked === mine) show(answer.options); })
