@@ -64,7 +64,9 @@ class PlanPatch(In, example={"title": "Planner ids, second version"}):
         "that has passed ends the wait",
     )
     exclusive_files: StrictBool | None = Field(
-        None, description="true to run no two of its tasks at once that name the same files"
+        None,
+        description="true to run no two of its tasks at once that name the same files; false to "
+        "run them at once, also in a project whose files are exclusive",
     )
 
 

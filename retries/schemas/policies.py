@@ -4,7 +4,7 @@ from pydantic import Field
 
 from ledger.schemas.shapes import Shape, field
 from ledger.schemas.shared import In
-from ledger.states import EvidenceLevel
+from ledger.states import EvidenceLevel, FileScope
 from retries.states import PolicyScope
 
 SCOPES = "off, plans (tasks of plans), or all"
@@ -14,6 +14,8 @@ WHAT = {
     "obey_waits": "wait as long as a rate limit says, at most 15 minutes",
     "ask_on_same_failure": "ask a person if an error comes back and no file has changed",
     "evidence": "what is asked for before a task is done, where neither it nor its plan says so",
+    "exclusive_files": "run no two tasks at once that name the same files, whatever their plans; "
+    "a plan's own exclusive_files comes first",
 }
 
 
@@ -25,6 +27,7 @@ class PoliciesOut(Shape):
         f"{WHAT['evidence']}: {LEVELS}; null if it is not set, which records reports "
         "and asks at a hook's Stop"
     )
+    exclusive_files: FileScope = field(f"{WHAT['exclusive_files']}: {SCOPES}", "off")
     version: int = field("the version, for If-Match", 1)
 
 
@@ -39,4 +42,5 @@ class PoliciesPatch(
     obey_waits: PolicyScope | None = Field(None, description=SCOPES)
     ask_on_same_failure: PolicyScope | None = Field(None, description=SCOPES)
     evidence: EvidenceLevel | None = Field(None, description=LEVELS)
+    exclusive_files: FileScope | None = Field(None, description=SCOPES)
     reason: str = Field("", max_length=2000, description="why, for the journal")
