@@ -187,6 +187,7 @@ class PlanForecastOut(Shape):
         "not_under_way; null with an interval",
         None,
     )
+    sentence: str | None = field("the reason in words; null with an interval", None)
     cases: int = field("the least number of attempts of the past that a task's figures rest on", 86)
     ends_at: EndRangeOut | None = field("when the plan will be done")
     cost: CostRangeOut | None = field("what the whole run will cost; null with too few reports")

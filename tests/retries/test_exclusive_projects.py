@@ -248,9 +248,7 @@ def test_a_claim_looks_at_a_hundred_tasks_that_wait(agent: Agent) -> None:
         (["x" * 5000, "%/" * 3000], "y", False),
     ],
 )
-def test_many_and_deep_files_count_as_folders(
-    files: list[str], other: str, overlaps: bool
-) -> None:
+def test_many_and_deep_files_count_as_folders(files: list[str], other: str, overlaps: bool) -> None:
     from tests.retries.test_exclusive_files import overlap
 
     assert overlap(files, [other]) == overlap([other], files) == overlaps

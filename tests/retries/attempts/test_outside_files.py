@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from ledger.models import Agent, Attempt, Event, Task
+from ledger.models import Agent, Attempt, Event
 from retries.attempts.outside_files import LISTED
-from retries.models import Channel, Delivery, NotificationRule
 from tests.conftest import Api
 from tests.ledger.plans.test_import_writer import imported, task
 from tests.retries.api.calls import claim, enqueue
@@ -128,7 +127,9 @@ def test_the_pages_say_it(coder: Api, agent: Agent, browser: Client) -> None:
     paths = ["<b>x", "src/a", "b", "c", "d"]
     report(coder, claim(coder)["data"][0]["attempt"]["id"], *paths)
     page = browser.get(f"/tasks/{task('03-01:task-1').pk}/").content.decode()
-    assert "Attempt 1 changed 4 files outside of the task’s files: &lt;b&gt;x, b, c and 1 mo" in page
+    assert (
+        "Attempt 1 changed 4 files outside of the task’s files: &lt;b&gt;x, b, c and 1 mo" in page
+    )
     assert "coder changed 4 files outside of the task’s files" in page
     listed = browser.get(f"/plans/{plan.pk}/").content.decode()
     assert listed.count("4 files outside of its files") == 1
