@@ -15,29 +15,36 @@ FOLDERS = r"""
 create or replace function ledger_file_folders(files jsonb) returns text[]
     language plpgsql immutable parallel safe as $$
 declare
-    found text[];
+    found text[] := '{}';
+    folder text;
     depth int := 12;
 begin
     if jsonb_array_length(files) > 500 then
         return '{""}';
     end if;
-    select array_agg(distinct ledger_file_folder(x)) into found
-    from jsonb_array_elements_text(files) x where btrim(x) <> '';
-    if found is null then
-        return '{}';
-    elsif '' = any(found) then
-        return '{""}';
-    end if;
-    while depth > 0 loop
-        if depth < 12 or exists (select from unnest(found) f where f like repeat('%/', 12) || '%')
-        then
-            select array_agg(distinct array_to_string((string_to_array(f, '/'))[:depth], '/'))
-            into found from unnest(found) f;
+    -- Expressions take a fraction of the time of a query.
+    for place in 0 .. coalesce(jsonb_array_length(files), 0) - 1 loop
+        folder := files ->> place;
+        continue when btrim(folder) = '';
+        folder := ledger_file_folder(folder);
+        if folder = '' then
+            return '{""}';
+        elsif folder like repeat('%/', 12) || '%' then
+            folder := array_to_string((string_to_array(folder, '/'))[:12], '/');
         end if;
-        exit when cardinality(found) <= 32;
-        depth := depth / 2;
+        if folder <> all(found) then
+            found := found || folder;
+        end if;
     end loop;
-    return case when depth = 0 or '' = any(found) then '{""}' else found end;
+    while cardinality(found) > 32 loop
+        depth := depth / 2;
+        if depth = 0 then
+            return '{""}';
+        end if;
+        select array_agg(distinct array_to_string((string_to_array(f, '/'))[:depth], '/'))
+        into found from unnest(found) f;
+    end loop;
+    return case when '' = any(found) then '{""}' else found end;
 end $$;
 comment on function ledger_file_folders is
     'the folders of declared files; of deep or many files, at most 32 folders above them, and of '

@@ -3,12 +3,10 @@
 from typing import Any
 
 import pytest
-from django.test import Client
 
-from ledger.models import Agent, Attempt, Event
+from ledger.models import Attempt, Event
 from retries.attempts.outside_files import LISTED
 from tests.conftest import Api
-from tests.ledger.plans.test_import_writer import imported, task
 from tests.retries.api.calls import claim, enqueue
 
 pytestmark = pytest.mark.django_db
@@ -120,17 +118,3 @@ def test_a_mark_is_bounded_and_clean(coder: Api) -> None:
     assert said["count"] == 200 and len(said["files"]) == LISTED
     assert said["files"][0] == "b/x" and "ghp_" not in said["files"][1]
     assert max(map(len, said["files"])) <= 300
-
-
-def test_the_pages_say_it(coder: Api, agent: Agent, browser: Client) -> None:
-    plan = imported({"files": ["src/"]}, {"files": ["lib/"]}).plan
-    paths = ["<b>x", "src/a", "b", "c", "d"]
-    report(coder, claim(coder)["data"][0]["attempt"]["id"], *paths)
-    page = browser.get(f"/tasks/{task('03-01:task-1').pk}/").content.decode()
-    assert (
-        "Attempt 1 changed 4 files outside of the task’s files: &lt;b&gt;x, b, c and 1 mo" in page
-    )
-    assert "coder changed 4 files outside of the task’s files" in page
-    listed = browser.get(f"/plans/{plan.pk}/").content.decode()
-    assert listed.count("4 files outside of its files") == 1
-    assert "changed files outside of" in browser.get("/activity/").content.decode()
