@@ -22,8 +22,8 @@ TIMEOUT_S = 3600
 # how many later tasks started before a task did, or before the workers stopped
 OVERTAKEN = """select greatest(max(started - place), (
         select count(*) from ledger_task l where l.plan_id = ranked.plan_id and l.attempts > 0
-            and l.id > (select min(n.id) from ledger_task n
-                where n.plan_id = ranked.plan_id and n.attempts = 0)))
+            and l.id > (select n.id from ledger_task n
+                where n.plan_id = ranked.plan_id and n.attempts = 0 order by n.id limit 1)))
 from (
     select t.plan_id, row_number() over (order by a.id nulls last) as started,
         row_number() over (order by t.id) as place, a.id

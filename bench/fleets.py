@@ -14,7 +14,7 @@ from bench.figures import Figure, Say, Scale, at_most
 from bench.servers import Sandbox
 from config.local.places import PROJECT
 
-FLEETS, QUICK_FLEETS = 200, 20
+FLEETS, QUICK_FLEETS = 200, 8
 TIMEOUT_S = 3600
 
 

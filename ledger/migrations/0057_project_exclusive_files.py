@@ -121,6 +121,13 @@ begin
     if holder is not null then
         return holder;
     end if;
+    -- the usual case: nothing waits before it
+    if (select q.id from ledger_task q
+        where q.{scope}_id = {scope} and q.exclusive and q.state in ('queued', 'retry')
+        order by q.priority desc, q.id limit 1) = task
+    then
+        return null;
+    end if;
     if task_state = 'queued' then
         -- due retries of the agent, which come first
         select q.id into holder from (
@@ -134,13 +141,6 @@ begin
         if holder is not null then
             return holder;
         end if;
-    end if;
-    -- the usual case: nothing waits before it
-    if (select q.id from ledger_task q
-        where q.{scope}_id = {scope} and q.exclusive and q.state in ('queued', 'retry')
-        order by q.priority desc, q.id limit 1) = task
-    then
-        return null;
     end if;
     if task_state = 'queued' then
         -- the first of the agent's queue in the plan
