@@ -11,16 +11,25 @@ from bench.stress import fetch_count
 from config.local.places import PROJECT
 
 WORKERS = 8
+# A claim looks at a hundred tasks that wait, and eight workers run some beside them.
+MOST_OVERTAKEN = 200
 CLAIMS = 100_000
 ROUNDS = 40
+# The workers stop after this time, with what is left of the tasks.
+WORK_S, QUICK_WORK_S = 540, 60
 TIMEOUT_S = 3600
 
-# how many later tasks started before a task did
-OVERTAKEN = """select max(started - place) from (
-    select row_number() over (order by a.id) as started,
-        row_number() over (order by t.id) as place
-    from ledger_task t join ledger_attempt a on a.task_id = t.id and a.number = 1
-    join ledger_plan p on p.id = t.plan_id where p.ref = '01-01') ranked"""
+# how many later tasks started before a task did, or before the workers stopped
+OVERTAKEN = """select greatest(max(started - place), (
+        select count(*) from ledger_task l where l.plan_id = ranked.plan_id and l.attempts > 0
+            and l.id > (select n.id from ledger_task n
+                where n.plan_id = ranked.plan_id and n.attempts = 0 order by n.id limit 1)))
+from (
+    select t.plan_id, row_number() over (order by a.id nulls last) as started,
+        row_number() over (order by t.id) as place, a.id
+    from ledger_task t left join ledger_attempt a on a.task_id = t.id and a.number = 1
+    join ledger_plan p on p.id = t.plan_id where p.ref = '01-01') ranked
+where id is not null group by plan_id"""
 
 
 def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
@@ -36,21 +45,32 @@ def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
     )
     usual, exclusive = (list(map(float, each.split())) for each in timed.stdout.splitlines())
     start = time.monotonic()
+    seconds = QUICK_WORK_S if scale.quick else WORK_S
     workers = [
-        subprocess.Popen([*argv, "work"], env=env, cwd=PROJECT, stdout=subprocess.PIPE)
+        subprocess.Popen(
+            [*argv, "work", str(seconds)], env=env, cwd=PROJECT, stdout=subprocess.PIPE
+        )
         for _ in range(WORKERS)
     ]
     outputs = [worker.communicate(timeout=TIMEOUT_S)[0].split() for worker in workers]
-    seconds = time.monotonic() - start
+    took = time.monotonic() - start
     claims, overlaps, empty = (sum(map(int, each)) for each in zip(*outputs, strict=True))
-    say(f"{claims:,} claims by {WORKERS} workers in {seconds:.0f} s, {empty:,} empty ones")
+    say(f"{claims:,} claims by {WORKERS} workers in {took:.0f} s, {empty:,} empty ones")
     overtaken = fetch_count(url, OVERTAKEN)
     ratios = [b / a for a, b in zip(usual, exclusive, strict=True)]
     say(f"a claim: {statistics.median(usual):.2f} ms, exclusive {statistics.median(exclusive):.2f}")
+    left = count - claims
+    if left:
+        say(f"the time was over with {left:,} tasks left")
     return [
         Figure("files: tasks at once that overlap", [float(overlaps)], unit="", target=at_most(0)),
-        Figure("files: tasks never started", [float(count - claims)], unit="", target=at_most(0)),
-        Figure("files: later tasks that overtook one", [float(overtaken)], unit=""),
-        Figure(f"files: {count:,} tasks, {WORKERS} workers", [claims / seconds], unit="/s"),
+        Figure(f"files: of {count:,} tasks, not claimed in time", [float(left)], unit=""),
+        Figure(
+            "files: later tasks that overtook one",
+            [float(overtaken)],
+            unit="",
+            target=at_most(MOST_OVERTAKEN),
+        ),
+        Figure(f"files: {claims:,} claims, {WORKERS} workers", [claims / took], unit="/s"),
         Figure("files: claim with / without", ratios, target=at_most(1.15)),
     ]

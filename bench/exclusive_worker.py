@@ -1,4 +1,4 @@
-"""Claim and finish the tasks of the suite `exclusive`: `work`, or `time ROUNDS`."""
+"""Claim and finish the tasks of the suite `exclusive`: `work SECONDS`, or `time ROUNDS`."""
 
 import sys
 import time
@@ -13,7 +13,7 @@ OVERLAPS = """select count(*) as n from ledger_task t join ledger_task u
 where t.id = %(task)s and t.state = 'running'"""
 
 
-def main(verb: str, rounds: str = "0") -> None:
+def main(verb: str, most: str = "0") -> None:
     django.setup()
 
     from ledger.database import sql
@@ -29,7 +29,8 @@ def main(verb: str, rounds: str = "0") -> None:
     def work() -> None:
         caller, done, overlaps, empty = caller_of("agent-00001"), 0, 0, 0
         waiting = Task.objects.filter(agent=caller.agent, state="queued")
-        while True:
+        until = time.monotonic() + float(most)
+        while time.monotonic() < until:
             rows = claims.claim(caller).rows
             if not rows:
                 if not waiting.exists():
@@ -58,7 +59,7 @@ def main(verb: str, rounds: str = "0") -> None:
         work()
         return
     names, took = ["agent-00002", "agent-00003"], {}
-    for n in range(int(rounds)):
+    for n in range(int(most)):
         for name in names if n % 2 else names[::-1]:
             took.setdefault(name, []).append(time_claims(name))
     for name in names:

@@ -320,6 +320,8 @@ def exclusive_tasks(count: int) -> None:
     at = random.Random(7)
 
     def files_of(n: int) -> list[str]:
+        if at.random() < 0.001:
+            return ["**"]
         if at.random() < 0.02:
             return [f"src/{at.randrange(8)}/"]
         return [f"src/{at.randrange(8)}/{at.randrange(5)}.py" for _ in range(1 + n % 3)]

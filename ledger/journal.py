@@ -49,6 +49,7 @@ class Kind(TextChoices):
     TASK_SKIPPED = "task.skipped"
     TASK_ABORTED = "task.aborted"
     TASK_REPORTED_LATE = "task.reported_late"
+    TASK_FILES_OUTSIDE = "task.files_outside"
     TASK_ABORT_REQUESTED = "task.abort_requested"
     TASK_REPLAYED = "task.replayed"
     TASK_DISMISSED = "task.dismissed"

@@ -167,6 +167,15 @@ class EvidenceLevel(TextChoices):
     REQUIRE = "require"
 
 
+class FileScope(TextChoices):
+    """The tasks of a project of which no two with the same files run at once."""
+
+    OFF = "off"
+    # tasks of plans, unless their plan says otherwise
+    PLANS = "plans"
+    ALL = "all"
+
+
 class Who(TextChoices):
     """The parties that make moves."""
 

@@ -17,6 +17,7 @@ from ledger.errors import Refusal
 from ledger.models import ClockRun, Project
 from ledger.secrets.redaction import redacted
 from ledger.standing_instructions import clock as rule_clock
+from ledger.tasks.exclusive_files import mark_projects
 from retries import reminders
 from retries.attempts import leases
 from retries.escalations import expiry
@@ -68,12 +69,18 @@ def process_escalations(*, now: datetime, project: Project | None) -> dict[str, 
     }
 
 
+def complete_plans(*, now: datetime, project: Project | None) -> dict[str, Any]:
+    did = completing.complete_plans(now=now, project=project)
+    marked = mark_projects() if project is None else 0
+    return did | ({"marked": marked} if marked else {})
+
+
 ENTRIES: dict[str, Callable[..., dict[str, Any]]] = {
     "idle_check": run_idle_check,
     "backoff": leases.note_due_retries,
     "expire_leases": leases.expire_leases,
     "breakers": leases.half_open_breakers,
-    "plans": completing.complete_plans,
+    "plans": complete_plans,
     "escalations": process_escalations,
     "on_call": routing.take_due_steps,
     "standing_instructions": rule_clock.send_due,

@@ -202,6 +202,7 @@ class PlanForecast(Value):
     plan: str
     made_at: datetime | None = None
     reason: str | None = None
+    sentence: str | None = None
     cases: int = 0
     # each low, median, and high: four of five plans are between the first and the last
     ends_at: Json | None = field(default=None, metadata={"read": lambda data: data})

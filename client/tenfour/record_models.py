@@ -323,6 +323,7 @@ class Policies(Value):
     ask_at_once: str = ""
     obey_waits: str = ""
     evidence: str | None = None
+    exclusive_files: str = ""
     version: int = 0
 
 

@@ -86,6 +86,23 @@ def list_tasks(request: Any, given: TasksArguments) -> Reply:
     )
 
 
+class ForecastArguments(In):
+    plan: str = Field(min_length=1, description=PLAN_ID_OR_REF)
+
+
+def get_plan_forecast(request: Any, given: ForecastArguments) -> Reply:
+    """Read when a plan in progress will be done and what it will cost, with 80% intervals."""
+    found = perform(plans.plans_get_forecast, request, given.plan)
+    ends, cost = found["ends_at"], found["cost"]
+    if ends is None:
+        return Reply(f"No forecast. {found['sentence']}", found)
+    said = f"Done by {ends['median']}, 80% between {ends['low']} and {ends['high']}."
+    if cost:
+        amounts = (f"{cost[name]:,.2f}" for name in ("median", "low", "high"))
+        said += " Cost in {}: {}, 80% between {} and {}.".format(found["cost_unit"], *amounts)
+    return Reply(said, found)
+
+
 class CreateArguments(In):
     title: str = Field(min_length=1, max_length=TITLE_LENGTH)
     action: str = Field(
@@ -169,6 +186,13 @@ READS = (
         operation=tasks.tasks_list,
         arguments=TasksArguments,
         title="List tasks",
+        is_read_only=True,
+    ),
+    Tool(
+        run=get_plan_forecast,
+        operation=plans.plans_get_forecast,
+        arguments=ForecastArguments,
+        title="Read a plan's forecast",
         is_read_only=True,
     ),
 )

@@ -40,6 +40,7 @@ from ledger.database import sql
 from ledger.journal import since_subject
 from ledger.models import Attempt, Event, Failure, Plan, Task
 from ledger.states import FINAL, TaskState
+from retries.attempts.outside_files import FIELD
 from retries.models import Escalation
 
 MAX_TASKS = 500
@@ -170,6 +171,11 @@ def fetch_tasks(ids: tuple[UUID, ...]) -> QuerySet[Any]:
                 attempts.order_by("-number").values("outcome")[:OUTCOMES_SHOWN]
             ),
             worked=Subquery(worked),
+            outside=Subquery(
+                attempts.filter(decision__has_key=FIELD)
+                .order_by("-number")
+                .values(f"decision__{FIELD}__count")[:1]
+            ),
             running_since=when(TaskState.RUNNING, LIVE.values("started_at")),
             lease_ends_at=when(TaskState.RUNNING, LIVE.values("lease_expires_at")),
         )

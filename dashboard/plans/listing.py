@@ -34,8 +34,10 @@ from dashboard.plans.progress import ProgressBar, StateCount, TaskCounts
 from ledger.models import Plan, Task
 from ledger.models.plan import STANDS, PlanState
 from ledger.states import TaskState
+from retries.models import PlanForecast
 
 AGENTS_SHOWN = 3
+FORECAST = PlanForecast.objects.filter(plan=OuterRef("pk"), run=OuterRef("run"), is_kept=False)
 STATE = Case(
     *(When(condition, then=Value(state.value)) for state, condition in STANDS.items()),
     output_field=CharField(),
@@ -95,6 +97,7 @@ class PlanList(Listing[PlanQuery]):
         Column("Title", "", "title", SortColumn(Lower("title"))),
         Column("Progress"),
         Column("Now", "c-md"),
+        Column("Done by", "c-lg"),
         Column("Agents", "c-lg"),
         Column("Run", "c-lg r", "run", largest(F("run"))),
         Column("Updated", "r", "updated", largest(F("updated_at"))),
@@ -127,6 +130,9 @@ class PlanList(Listing[PlanQuery]):
         found: QuerySet[Any] = rows.select_related("project").annotate(
             questions=CountOf(PLAN_ESCALATIONS.values("pk")),
             question=Subquery(PLAN_ESCALATIONS.order_by("id").values("pk")[:1]),
+            done_by=Case(
+                When(STANDS[PlanState.ACTIVE], then=Subquery(FORECAST.values("median_at")))
+            ),
         )
         return found.defer("source", "objective")
 

@@ -149,14 +149,6 @@ def describe_duration(plan: Plan) -> str:
 
 # ---- the forecast
 
-NO_FORECAST = {
-    Reason.FEW_CASES: "few data, shown from 20 attempts on",
-    Reason.FEW_ANSWERS: "it waits for an answer, and few answers of the past are known",
-    Reason.AGENT_PAUSED: "an agent with tasks of the plan is paused",
-    Reason.STUCK: "a task waits for one that no agent will do",
-    Reason.NOT_MADE: "in a minute",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class ForecastLine:
@@ -183,7 +175,7 @@ def describe_forecast(found: StoredForecast) -> ForecastLine | None:
             if known.share is not None
             else ""
         ),
-        missing=NO_FORECAST[Reason(found.reason)] if found.reason else "",
+        missing=found.sentence or "",
     )
 
 

@@ -148,6 +148,7 @@ TASKS = {
     Kind.TASK_BLOCKED: ("s-blocked", "can’t start", "amber", ": {why}"),
     Kind.TASK_ESCALATED: ("s-escalated", "needs an answer about", "red", ": {why}"),
     Kind.TASK_FAILED: ("s-failed", "gave up on", "red", ": {why}"),
+    Kind.TASK_FILES_OUTSIDE: ("pen", "changed files outside of", "amber", "’s files"),
     Kind.TASK_REPORTED_LATE: ("clock", "reported too late", "amber", ", which changes nothing"),
 }
 BY_ACTOR = {

@@ -8,6 +8,7 @@ from ledger.states import BlockedReason
 from ledger.values.text import truncate
 
 PAYLOAD_SHOWN = 5  # changes
+FILES_SHOWN = 3
 VALUE_LENGTH = 80
 
 # why a task is blocked, escalated or given up; follows a colon
@@ -123,6 +124,8 @@ def describe_cause(event: Event, *, agent: str) -> str:
             return f"{stopped}{note_suffix(data)}"
         case Kind.TASK_REPORTED_LATE:
             return describe_late_report(data, agent=agent)
+        case Kind.TASK_FILES_OUTSIDE:
+            return f"{agent} {describe_outside(data)}, attempt {data.get('attempt')}"
         case Kind.TASK_CHANGED:
             return f"{who} {describe_change(data)}"
         case Kind.TASK_REPLAYED if data.get("payload"):
@@ -143,6 +146,19 @@ def describe_late_report(data: dict[str, Any], *, agent: str) -> str:
     summary = f" {data['summary']}" if data.get("summary") else ""
     number, status = data.get("attempt"), data.get("status")
     return f"{agent} reported attempt {number} too late: {status}{code}.{summary}"
+
+
+def describe_outside(data: dict[str, Any]) -> str:
+    """Return which files outside of the task's files an attempt changed.
+
+    >>> describe_outside({"count": 4, "files": ["a.py", "b.py", "c.py", "d.py"]})
+    'changed 4 files outside of the task’s files: a.py, b.py, c.py and 1 more'
+    """
+    count = int(data.get("count") or 0)
+    shown = [truncate(str(path), VALUE_LENGTH) for path in data.get("files", [])[:FILES_SHOWN]]
+    more = f" and {count - len(shown)} more" if count > len(shown) else ""
+    files = "1 file" if count == 1 else f"{count} files"
+    return f"changed {files} outside of the task’s files: {', '.join(shown)}{more}"
 
 
 def describe_change(data: dict[str, Any]) -> str:

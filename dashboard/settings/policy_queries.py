@@ -11,7 +11,7 @@ from ledger.journal import Kind
 from ledger.models import Event, Project, Task
 from ledger.states import Proof, TaskState
 from retries.models import RetryPolicy
-from retries.policies.editing import EVIDENCE
+from retries.policies.editing import EVIDENCE, EXCLUSIVE_FILES
 from retries.policies.replay import (
     DAYS,
     Effects,
@@ -86,6 +86,8 @@ def list_policies(project: Project, row: RetryPolicy, *, now: datetime) -> list[
         scope, change = getattr(row, text.name), changes.get(text.name)
         if text.name == EVIDENCE:
             listed.append(ListedPolicy(text, scope, change, proofs=read_proofs(project, now=now)))
+        elif text.name == EXCLUSIVE_FILES:
+            listed.append(ListedPolicy(text, scope, change))
         else:
             figures = read_figures(project, text.name, scope=PolicyScope.ALL, now=now)
             listed.append(ListedPolicy(text, scope, change, figures))

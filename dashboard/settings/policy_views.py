@@ -45,6 +45,10 @@ class Question:
         return self.scope == EvidenceLevel.REQUIRE
 
     @property
+    def is_of_files(self) -> bool:
+        return self.policy.name == editing.EXCLUSIVE_FILES
+
+    @property
     def choice(self) -> str:
         return self.policy.choices[self.scope]
 

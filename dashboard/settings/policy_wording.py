@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from dashboard.wording.formatting import counted
 from ledger.states import EvidenceLevel
-from retries.policies.editing import EVIDENCE
+from retries.policies.editing import EVIDENCE, EXCLUSIVE_FILES
 from retries.states import PolicyScope
 
 SCOPES: dict[str | None, str] = {
@@ -66,6 +66,11 @@ POLICIES = (
         "task without it waits for a person. Plans and tasks can override this policy.",
         LEVEL_CHOICES,
         LEVELS,
+    ),
+    PolicyText(
+        EXCLUSIVE_FILES,
+        "Run no two tasks at once that name the same files",
+        "Whatever plans and agents they belong to. A plan can override this policy for its tasks.",
     ),
 )
 BY_NAME = {each.name: each for each in POLICIES}

@@ -19,7 +19,7 @@ from dashboard.lists.query_box import as_id
 from dashboard.lists.shared_queries import list_history
 from dashboard.lists.sorting import SORTABLE, Heading, build_headings, read_sort, read_sort_of
 from dashboard.saved_views.strip import ViewStrip, read_views
-from dashboard.sentences.tasks import describe_cause
+from dashboard.sentences.tasks import describe_cause, describe_outside
 from dashboard.tasks import detail_queries
 from dashboard.tasks import filters as task_filters
 from dashboard.tasks.attempt_comparison import (
@@ -45,6 +45,7 @@ from ledger.authorization.permissions import may
 from ledger.models import Attempt, Event, Failure, Project, Task
 from ledger.moves import CHECKPOINT
 from ledger.states import BreakerState, TaskState
+from retries.attempts.outside_files import FIELD
 from retries.claiming.attempt_traces import link_to_trace
 from retries.failures.fixes.suggestions import Suggestion, suggest
 from retries.failures.grouping import headline_of
@@ -67,6 +68,7 @@ LABELS = {
     "changed": "Changed",
 }
 TRACES_SHOWN = 10
+OUTSIDE_SHOWN = 3
 # values of `state:` that make the list show errors by default
 TROUBLE = {"needs-you", "escalated", "failed"}
 # the states in which a task has attempts left
@@ -117,6 +119,7 @@ class TaskPage(PageContext):
     by_work: bool
     card: FailureCard | None
     evidence: EvidenceCard | None
+    outside: list[str]
     compared: list[ComparedAttempt]
     compared_rows: ComparedRows
     history: list[HistoryRow]
@@ -174,6 +177,7 @@ def detail(visit: Visit, task_id: UUID) -> TaskPage:
         by_work=by_work,
         card=None if row.state == TaskState.DONE else build_card(attempts),
         evidence=build_evidence(row, own_attempts, accepted=detail_queries.find_acceptance(row)),
+        outside=describe_outside_files(attempts),
         compared=compared if len(compared) > 1 else [],
         compared_rows=list_rows(
             compared, only_differences=visit.request.GET.get("differences") == "only"
@@ -207,6 +211,16 @@ def build_card(attempts: Sequence[Any]) -> FailureCard | None:
             headline = headline_of(last) or last.message.strip().partition("\n")[0]
             return FailureCard(last, headline, suggest(last), attempt.pattern_id)
     return None
+
+
+def describe_outside_files(attempts: Sequence[Attempt]) -> list[str]:
+    """Return a sentence for each of the last attempts whose report named other files."""
+    marked = [
+        f"Attempt {attempt.number} {describe_outside(attempt.decision[FIELD])}."
+        for attempt in reversed(attempts)
+        if attempt.decision and attempt.decision.get(FIELD)
+    ]
+    return marked[:OUTSIDE_SHOWN]
 
 
 def link_traces(attempts: Sequence[Attempt]) -> list[tuple[Attempt, str]]:

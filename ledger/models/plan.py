@@ -69,6 +69,9 @@ class Plan(models.Model):
     exclusive_files = models.BooleanField(
         db_default=False, help_text="tasks with the same files don't run at once"
     )
+    own_exclusive_files = models.BooleanField(
+        null=True, help_text="exclusive_files if it was set; null: as its project says"
+    )
     paused_at = models.DateTimeField(null=True)
     aborted_at = models.DateTimeField(null=True)
     completed_at = models.DateTimeField(null=True)

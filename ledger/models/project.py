@@ -3,7 +3,8 @@
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
-from ledger.models.fields import key, stamp
+from ledger.models.fields import key, one_of, rule, stamp
+from ledger.states import FileScope
 
 DEFAULT = "default"
 
@@ -27,6 +28,24 @@ class Project(models.Model):
         blank=True,
         help_text="the verbs for which people must give a reason",
     )
+
+    exclusive_files = models.CharField(
+        max_length=5,
+        db_default=FileScope.OFF.value,
+        editable=False,
+        choices=FileScope.choices,
+        help_text="which tasks with the same files don't run at once",
+    )
+    marks_files_from = models.UUIDField(
+        null=True,
+        editable=False,
+        help_text="the tasks from this id on are still to be told whose files count",
+    )
+
+    class Meta:
+        constraints = [
+            rule("project_exclusive_files_known", f"exclusive_files ~ '{one_of(FileScope.values)}'")
+        ]
 
     def __str__(self) -> str:
         return self.name

@@ -2,6 +2,7 @@
 
 from typing import Self
 
+from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import F, Func, Q
@@ -94,6 +95,12 @@ class Task(models.Model):
     exclusive = models.BooleanField(
         db_default=False, help_text="it waits for running tasks of its plan with the same files"
     )
+    held_folders = ArrayField(
+        models.TextField(),
+        null=True,
+        editable=False,
+        help_text="of its files when it was last claimed, see ledger_held_folders",
+    )
     due_noted_at = models.DateTimeField(null=True, editable=False)
     current_attempt = models.UUIDField(null=True)
     abort_requested_at = models.DateTimeField(null=True)
@@ -175,7 +182,7 @@ class Task(models.Model):
                 condition=Q(blocked_reason=BlockedReason.NOT_BEFORE),
                 name="task_start_due",
             ),
-            # see the function ledger_files_holder
+            # see the function ledger_find_files_holder
             models.Index(
                 F("agent"),
                 F("plan"),
@@ -184,10 +191,20 @@ class Task(models.Model):
                 condition=Q(exclusive=True, state=TaskState.QUEUED),
                 name="task_exclusive_queue",
             ),
+            *(
+                models.Index(
+                    F(scope),
+                    F("priority").desc(),
+                    F("id"),
+                    condition=Q(exclusive=True, state__in=[TaskState.QUEUED, TaskState.RETRY]),
+                    name=f"task_files_in_{scope}",
+                )
+                for scope in ("plan", "project")
+            ),
             models.Index(
-                fields=["plan"],
+                fields=["project", "plan"],
                 condition=Q(exclusive=True, state=TaskState.RUNNING),
-                name="task_exclusive_running",
+                name="task_files_running",
             ),
             models.Index(
                 fields=["agent"], condition=Q(state=TaskState.BLOCKED), name="task_blocked"

@@ -152,7 +152,8 @@ def change(
     columns = {name: value for name, value in asked.items() if value is not None}
     if not columns:
         return plan
-    update_columns(plan, **columns, now=stamp.at)
+    own = {} if exclusive_files is None else {"own_exclusive_files": exclusive_files}
+    update_columns(plan, **columns, **own, now=stamp.at)
     if exclusive_files is not None:
         mark_tasks(plan.pk, exclusive=exclusive_files)
     record_event(

@@ -44,7 +44,7 @@ from ledger.plans.import_needs import (
 from ledger.plans.provenance import describe_lines, name_lines, rename_again, store_lines
 from ledger.secrets.notes import clean_title
 from ledger.secrets.redaction import redacted
-from ledger.states import TaskState
+from ledger.states import FileScope, TaskState
 from ledger.tasks.enqueuing import prepare_columns
 from ledger.tasks.exclusive_files import mark_tasks
 from ledger.tasks.spec import BACKOFF, Backoff, Spec, check_not_before, spec_of
@@ -211,7 +211,11 @@ class PlanImport:
     @property
     def columns(self) -> dict[str, Any]:
         # What the file does not say stays as it is.
-        timing = {name: getattr(self.file, name) for name in ("not_before", "exclusive_files")}
+        timing = {
+            "not_before": self.file.not_before,
+            "exclusive_files": self.file.exclusive_files,
+            "own_exclusive_files": self.file.exclusive_files,
+        }
         check_not_before(self.file.not_before, "/not_before")
         return {
             "title": clean_title(self.file.title),
@@ -222,6 +226,7 @@ class PlanImport:
         }
 
     def create_plan(self) -> Plan:
+        as_project = {"exclusive_files": self.project.exclusive_files != FileScope.OFF}
         plan: Plan = Plan.objects.create(
             project=self.project,
             ref=self.file.ref,
@@ -229,7 +234,7 @@ class PlanImport:
             created_by_name=self.stamp.actor.name,
             created_at=self.stamp.at,
             updated_at=self.stamp.at,
-            **self.columns,
+            **as_project | self.columns,
         )
         plan.refresh_from_db()
         record_event(

@@ -64,7 +64,9 @@ class PlanPatch(In, example={"title": "Planner ids, second version"}):
         "that has passed ends the wait",
     )
     exclusive_files: StrictBool | None = Field(
-        None, description="true to run no two of its tasks at once that name the same files"
+        None,
+        description="true to run no two of its tasks at once that name the same files; false to "
+        "run them at once, also in a project whose files are exclusive",
     )
 
 
@@ -185,6 +187,7 @@ class PlanForecastOut(Shape):
         "not_under_way; null with an interval",
         None,
     )
+    sentence: str | None = field("the reason in words; null with an interval", None)
     cases: int = field("the least number of attempts of the past that a task's figures rest on", 86)
     ends_at: EndRangeOut | None = field("when the plan will be done")
     cost: CostRangeOut | None = field("what the whole run will cost; null with too few reports")

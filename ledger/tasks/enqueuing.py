@@ -21,6 +21,7 @@ from ledger.models.task import OnExhausted
 from ledger.needs import fetch_skipped_needs, hold_current
 from ledger.secrets.redaction import redact, titled
 from ledger.states import TaskState
+from ledger.tasks.exclusive_files import is_exclusive
 from ledger.tasks.spec import Spec, check, clean_payload
 from ledger.tokens import TrustedCaller
 
@@ -103,8 +104,7 @@ def enqueue_statement(*, own: dict[str, str] | None, needs: bool = False) -> str
         needed_by, exclusive, state, blocked_reason, created_by_type, created_by_name, created_at,
         updated_at)
     select a.id, c.project_id, {moves.select_list("a", list(COLUMNS))}, a.max_attempts, {unmet},
-        {needed_by}, a.plan_id is not null
-            and (select p.exclusive_files from ledger_plan p where p.id = a.plan_id),
+        {needed_by}, {is_exclusive(plan_id="a.plan_id", project_id="c.project_id")},
         case when {unmet} > 0 then '{TaskState.BLOCKED}' else {moves.state_without_needs("a")} end,
         case when {unmet} > 0 then 'dependency' else {moves.reason_without_needs("a")} end,
         c.actor_type, c.actor_name, %(now)s, %(now)s

@@ -53,6 +53,8 @@ def done_statement(caller: type[Caller]) -> str:
             and (%(exit)s::int is null and not {required} or %(exit)s = {expected})
             and {LEVEL_SQL} is distinct from '{EvidenceLevel.REQUIRE}'
             and t.needed_by = 0
+            and (%(paths)s::text[] is null
+                or ledger_files_outside(t.payload -> 'files', %(paths)s) = '{{}}')
             and (select b.agent_id from ledger_breaker b where b.agent_id = t.agent_id
                 and ({breaker.HOLDS_BACK} or b.failures > 0)) is null""",
         sets=f"result = %(result)s, proof = {PROOF_SQL}",
@@ -91,6 +93,7 @@ def finish_done(
     usage: dict[str, Any] | None,
     checks: Sequence[Check],
     tree: Tree | None,
+    paths: list[str] | None,
     digest: bytes,
     caller: Caller,
     now: datetime,
@@ -107,6 +110,7 @@ def finish_done(
         usage=Jsonb(known) if (known := clean_usage(usage)) else None,
         checks=Jsonb(checks) if checks else None,
         tree=Jsonb(tree) if tree else None,
+        paths=paths,
         proofs=Jsonb(judge_checks(checks, tree)),
         now=now,
         **caller.params,

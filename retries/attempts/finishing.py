@@ -29,6 +29,7 @@ from retries.attempts.live_attempt import (
     lease_lost,
     read_attempt,
 )
+from retries.attempts.outside_files import FIELD, find_outside, list_paths, record_outside
 from retries.attempts.report_fields import MESSAGE_LENGTH, Report, clean_report, digest_of
 from retries.claiming.agent_waits import store_wait
 from retries.claiming.attempt_traces import trace_report
@@ -93,6 +94,7 @@ def finish_done(
         usage=report.usage,
         checks=report.checks,
         tree=report.tree,
+        paths=list_paths(report),
         digest=digest,
         caller=caller,
         now=now,
@@ -142,6 +144,8 @@ def settle(row: Row, report: Report, *, caller: Caller, now: datetime) -> Reply 
         decision = store_wait(row["agent_id"], decision, caller=caller, now=now)
     error = error_of(report, decision)
     fields = decision_fields(decision, now=now)
+    if outside := find_outside(row, report):
+        fields[FIELD] = outside
     moved = end_attempt(
         row,
         decision,
@@ -158,14 +162,10 @@ def settle(row: Row, report: Report, *, caller: Caller, now: datetime) -> Reply 
         fields["escalation"] = {"id": str(moved["escalation_id"])}
     # the caller by name, as the statements above have looked it up
     actor = Actor(row["actor_type"], row["actor_id"], row["actor_name"])
-    follow(
-        row,
-        decision,
-        report,
-        error=error or "",
-        caller=TrustedCaller(actor, request_id=caller.params["request_id"]),
-        now=now,
-    )
+    known = TrustedCaller(actor, request_id=caller.params["request_id"])
+    if outside:
+        record_outside(row, outside, caller=known, now=now)
+    follow(row, decision, report, error=error or "", caller=known, now=now)
     return Reply(
         with_task(fields, row["id"], moved["state"], moved["version"]), worker_id=row["worker_id"]
     )

@@ -185,13 +185,17 @@ def pick_several_or_offered() -> str:
 
 # the picked tasks without those whose files overlap with a better one's
 APART = """placed as materialized (
-        select t.id, t.plan_id, t.payload -> 'files' as files, t.exclusive, p.place
+        select t.id, t.plan_id, t.exclusive, p.place,
+            case when t.exclusive then ledger_held_folders(t.payload -> 'files') end as held,
+            case when t.exclusive then ledger_wanted_folders(t.payload -> 'files') end as wanted,
+            (select j.exclusive_files from ledger_project j where j.id = t.project_id) as scope
         from (select id, row_number() over () as place from picked) p
             join ledger_task t on t.id = p.id
     ), apart as materialized (
         select p.id from placed p where not p.exclusive or not exists (select from placed better
-            where better.place < p.place and better.exclusive and better.plan_id = p.plan_id
-                and ledger_files_overlap(better.files, p.files))
+            where better.place < p.place and better.exclusive
+                and (better.plan_id = p.plan_id or p.scope <> 'off')
+                and better.held && p.wanted)
     )"""
 
 
@@ -213,6 +217,9 @@ def need_ids(task_id: str) -> str:
             order by n.need_id) as need_ids"""
 
 
+# Other claims compare with them, which is faster than with the files.
+HELD_FOLDERS = """held_folders = case when t.exclusive
+            then ledger_held_folders(t.payload -> 'files') end"""
 SYSTEM_TEXT = "(select a.system_text from ledger_agent a where a.id = c.agent_id)"
 
 
@@ -234,7 +241,7 @@ def start(caller: type[Caller], where: str, source: str) -> str:
         task_to(
             TaskState.RUNNING,
             where=where,
-            sets="current_attempt = uuidv7()",
+            sets=f"current_attempt = uuidv7(), {HELD_FOLDERS}",
             source=source,
             columns=COLUMNS[caller],
         )

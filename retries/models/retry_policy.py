@@ -56,5 +56,9 @@ class RetryPolicy(models.Model):
             )
         ]
 
+    @property
+    def exclusive_files(self) -> str:
+        return self.project.exclusive_files
+
     def __str__(self) -> str:
         return f"policies of {self.project}"

@@ -11,20 +11,25 @@ from ledger.errors import Invalid, VersionMismatch
 from ledger.journal import Kind, Stamp
 from ledger.models import Project
 from ledger.secrets.notes import clean_message
-from ledger.states import EvidenceLevel
+from ledger.states import EvidenceLevel, FileScope
+from ledger.tasks.exclusive_files import change_scope
 from retries.models import RetryPolicy
 from retries.states import PolicyScope
 
 NAMES = ("ask_at_once", "obey_waits", "ask_on_same_failure")
 EVIDENCE = "evidence"
-VALUES = dict.fromkeys(NAMES, PolicyScope.values) | {EVIDENCE: EvidenceLevel.values}
+EXCLUSIVE_FILES = "exclusive_files"
+VALUES = dict.fromkeys(NAMES, PolicyScope.values) | {
+    EVIDENCE: EvidenceLevel.values,
+    EXCLUSIVE_FILES: FileScope.values,
+}
 REASON_BYTES = 2000
 
 
 def read_policies(project_id: UUID) -> RetryPolicy:
     # Without a row, a project has the defaults as its first version.
     found = RetryPolicy.objects.select_related("project").filter(project=project_id).first()
-    return found or RetryPolicy(project_id=project_id)
+    return found or RetryPolicy(project=Project.objects.get(pk=project_id))
 
 
 @sql.atomic
@@ -53,7 +58,8 @@ def change_policies(
                 "/reason_verbs", f"A reason can be required for: {', '.join(reasons.VERBS)}."
             )
     RetryPolicy.objects.get_or_create(project=project)
-    row = RetryPolicy.objects.select_for_update().get(project=project)
+    rows = RetryPolicy.objects.select_related("project").select_for_update(of=("self",))
+    row = rows.get(project=project)
     if version not in (None, row.version):
         raise VersionMismatch(
             f"You read version {version}, but the policies are at version {row.version} now.",
@@ -69,7 +75,12 @@ def change_policies(
         row.project.reason_verbs = changed["reason_verbs"] = chosen
     if changed:
         for name in changed.keys() & scopes.keys():
-            setattr(row, name, changed[name])
+            if name == EXCLUSIVE_FILES:
+                # the project has it, as claims read it
+                change_scope(project.pk, FileScope(scopes[name]))
+                row.project.exclusive_files = scopes[name]
+            else:
+                setattr(row, name, scopes[name])
         row.version += 1
         row.save()
         record_change(row, changed, reason=reason, stamp=stamp)

@@ -271,6 +271,11 @@ class DecisionOut(Shape):
     evidence: EvidenceOut | None = field(
         "what the decision rests on, if it rests on what the failure says", default=None
     )
+    outside_files: dict[str, Any] | None = field(
+        "the reported files that are outside of the task's files, if there are any: their count, "
+        "and the first 20",
+        default=None,
+    )
     verdict: dict[str, Any] | None = field(
         "how the report was read: its status and failure type", default=None
     )

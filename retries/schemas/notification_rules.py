@@ -23,7 +23,7 @@ RULE_IN: dict[str, Any] = {
 }
 CONDITIONS = (
     "escalation, breaker, agent_silent, agent_waits, account_limit, plan, dead_letter, "
-    "instruction_failed, channel_stopped, or a kind of event such as task.completed"
+    "instruction_failed, files_outside, channel_stopped, or a kind of event such as task.completed"
 )
 TEXTS = {
     "conditions": f"what to tell: {CONDITIONS}",

@@ -5,7 +5,7 @@ from pydantic import Field
 from ledger.access.reasons import VERBS
 from ledger.schemas.shapes import Shape, field
 from ledger.schemas.shared import In
-from ledger.states import EvidenceLevel
+from ledger.states import EvidenceLevel, FileScope
 from retries.states import PolicyScope
 
 SCOPES = "off, plans (tasks of plans), or all"
@@ -15,6 +15,8 @@ WHAT = {
     "obey_waits": "wait as long as a rate limit says, at most 15 minutes",
     "ask_on_same_failure": "ask a person if an error comes back and no file has changed",
     "evidence": "what is asked for before a task is done, where neither it nor its plan says so",
+    "exclusive_files": "run no two tasks at once that name the same files, whatever their plans; "
+    "a plan's own exclusive_files comes first",
 }
 
 
@@ -29,6 +31,7 @@ class PoliciesOut(Shape):
     reason_verbs: list[str] = field(
         "the verbs for which a reason is required", ["task.abort"], source="project.reason_verbs"
     )
+    exclusive_files: FileScope = field(f"{WHAT['exclusive_files']}: {SCOPES}", "off")
     version: int = field("the version, for If-Match", 1)
 
 
@@ -48,4 +51,5 @@ class PoliciesPatch(
         max_length=len(VERBS),
         description=f"the verbs for which a reason is required, of: {', '.join(VERBS)}",
     )
+    exclusive_files: FileScope | None = Field(None, description=SCOPES)
     reason: str = Field("", max_length=2000, description="why, for the journal")

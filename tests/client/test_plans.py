@@ -191,7 +191,7 @@ def test_a_forecast_is_printed(run: Run, tenfour_server: Tenfour, producer: Clie
     plan = producer.plans.import_text(YAML, register=True).plan
     env = {"TENFOUR_URL": tenfour_server.url, "TENFOUR_TOKEN": tenfour_server.token("reader")}
     none = run("plan", "forecast", "03-01", env=env)
-    assert none.out == "No forecast: the clock has made none yet.\n"
+    assert none.out == "No forecast. The clock makes it in a minute.\n"
     at = datetime(2026, 11, 30, 15, tzinfo=UTC)
     row = Plan.objects.get(pk=plan.id)
     PlanForecast.objects.create(
@@ -214,6 +214,6 @@ def test_a_forecast_is_printed(run: Run, tenfour_server: Tenfour, producer: Clie
     assert found.calibration == {"plans": 0, "inside": 0, "share": None}
     PlanForecast.objects.update(cost_unit="tokens", low_at=None, reason="few_cases", cases=19)
     few = run("plan", "forecast", "03-01", env=env).out
-    assert few == "No forecast: few data: fewer than 20 attempts of the last 30 days.\n"
+    assert few == "No forecast. There are few data: it is made from 20 attempts on.\n"
     producer.plans.pause(plan.id or "")
     assert producer.plans.forecast(plan.id or "").reason == "not_under_way"

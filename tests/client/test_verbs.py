@@ -106,7 +106,7 @@ def test_every_verb_does_what_it_says(run: Run, world: World, tmp_path: Path) ->
     assert do(f"task abort {task[-8:]} --reason", "No longer needed") == f"{task} aborted\n"
     assert do("plan import", str(plan)).splitlines()[-1]
     assert "03-02:task-1" in do("plan status 03-02")
-    assert do("plan forecast 03-02").startswith("No forecast: ")
+    assert do("plan forecast 03-02").startswith("No forecast. ")
     assert " paused, run 1" in do("plan pause 03-02 --reason frozen")
     assert " active, run 1" in do("plan resume 03-02")
     assert json.loads(do("plan abort 03-02 --json"))["state"] == "aborted"

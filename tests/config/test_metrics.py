@@ -56,6 +56,7 @@ METRICS: dict[str, tuple[str, set[str]]] = {
     "tenfour_dead_letters": ("gauge", {"project"}),
     "tenfour_breaker_state": ("gauge", {"project", "agent"}),
     "tenfour_account_used_ratio": ("gauge", {"project", "account", "window"}),
+    "tenfour_plans_in_progress": ("gauge", {"project", "forecast"}),
     "tenfour_accounts_at_limit": ("gauge", {"project"}),
     "tenfour_breaker_transitions": ("counter", {"project", "agent", "to"}),
     "tenfour_webhook_deliveries": ("counter", {"event_type", "status_class"}),

@@ -25,18 +25,20 @@ def change(
     ask_at_once: Scope | None = None,
     obey_waits: Scope | None = None,
     evidence: Evidence | None = None,
+    exclusive_files: Scope | None = None,
     reason: str | None = None,
 ) -> Call[Policies]:
     """Change policies; refused unless `version` is the current one.
 
     Each is off, plans or all. `evidence` is what a task needs before it is done: record, ask, or
-    require.
+    require. `exclusive_files` says of which tasks no two with the same files run at once.
     """
     changes = {
         "ask_on_same_failure": ask_on_same_failure,
         "ask_at_once": ask_at_once,
         "obey_waits": obey_waits,
         "evidence": evidence,
+        "exclusive_files": exclusive_files,
         "reason": reason,
     }
     headers = {"If-Match": f'"v{version}"'}

@@ -44,6 +44,17 @@ class Reason(StrEnum):
     NOT_UNDER_WAY = "not_under_way"
 
 
+# the same in words, for pages, the API, and the command line
+SENTENCES = {
+    Reason.FEW_CASES: f"There are few data: it is made from {LEAST_CASES} attempts on.",
+    Reason.FEW_ANSWERS: "A person is asked, and few answers of the past are known.",
+    Reason.AGENT_PAUSED: "An agent with tasks of the plan is paused.",
+    Reason.STUCK: "A task waits for one that no agent will do.",
+    Reason.NOT_MADE: "The clock makes it in a minute.",
+    Reason.NOT_UNDER_WAY: "The plan is paused or over.",
+}
+
+
 # The plans whose forecasts are the oldest, with their tasks and what they have spent. The project
 # whose oldest forecast is the oldest comes first, so that each has its turn.
 DUE = f"""with oldest as materialized (
@@ -251,6 +262,10 @@ class StoredForecast:
     cost_unit: str = "usd"
     spent: float = 0.0
     calibration: Calibration = Calibration(0, 0)
+
+    @property
+    def sentence(self) -> str | None:
+        return SENTENCES[Reason(self.reason)] if self.reason else None
 
 
 def read_forecast(plan: Plan) -> StoredForecast:

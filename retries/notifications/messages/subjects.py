@@ -103,8 +103,8 @@ def facts_of(event: Row, about: Subjects, *, with_details: bool) -> Facts:
         actor=event["actor_name"],
         action=str(data.get("action") or data.get("user") or ""),
         plan=plan.ref if plan else "",
-        count=int(data.get("waiting") or data.get("failures") or 0),
-        detail=detail_of(escalation, task) if with_details else "",
+        count=int(data.get("waiting") or data.get("failures") or data.get("count") or 0),
+        detail=detail_of(event, escalation, task) if with_details else "",
         url=url_of(event["subject_type"], event["subject_id"]),
         short_id=short_id(event["subject_id"]),
         severity=about.severity_of(event),
@@ -148,7 +148,9 @@ def attempts_of(escalation: Escalation | None) -> str:
     return f"failed {escalation.attempts} of {escalation.attempt_limit}"
 
 
-def detail_of(escalation: Escalation | None, task: Task | None) -> str:
+def detail_of(event: Row, escalation: Escalation | None, task: Task | None) -> str:
+    if event["kind"] == Kind.TASK_FILES_OUTSIDE:
+        return ", ".join(event["data"].get("files", []))
     if escalation and escalation.question:
         return str(escalation.question)
     return str(task.error or "") if task else ""

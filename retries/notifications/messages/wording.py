@@ -100,6 +100,7 @@ HEADS = {
     "plan.stuck": "Plan stuck: {title}",
     "instruction.failed": "Instruction ignored: {title}",
     "task.failed": "Failed permanently: {title}",
+    "task.files_outside": "Changed other files: {title}",
     "webhook.disabled": "Channel stopped: {title}",
 }
 
@@ -203,6 +204,9 @@ def sentence_of(facts: Facts) -> str:
             said = f"Its agents get no tasks until {facts.until}. Nothing counts as a failure."
         case "limit.ended":
             said = "Its agents get tasks again. Nothing is left to do."
+        case "task.files_outside":
+            files = counted(facts.count, "file")
+            said = f"{facts.agent} changed {files} outside of the task's files."
         case "plan.stuck":
             said = "None of its tasks can start until a person decides."
         case "webhook.disabled":

@@ -53,6 +53,9 @@ CONDITIONS = MappingProxyType(
             frozenset({"plan.completed", "plan.stuck", "plan.aborted"}),
         ),
         "dead_letter": Condition("a task fails permanently", frozenset({"task.failed"})),
+        "files_outside": Condition(
+            "a report names files outside of its task’s files", frozenset({"task.files_outside"})
+        ),
         "instruction_failed": Condition(
             "an instruction is given up", frozenset({"instruction.failed"})
         ),

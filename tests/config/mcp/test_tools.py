@@ -14,8 +14,10 @@ from retries.models import Escalation
 from tests.config.mcp.calls import Mcp, text_of
 
 AGENT = ["claim_task", "heartbeat", "report_result", "release_task", "ask_human", "get_escalation"]
-AGENT += ["get_instructions", "ack_instruction", "get_task", "list_tasks", "create_task"]
-PRODUCER = ["get_escalation", "get_task", "list_tasks", "import_plan", "create_task"]
+AGENT += ["get_instructions", "ack_instruction", "get_task", "list_tasks", "get_plan_forecast"]
+AGENT += ["create_task"]
+PRODUCER = ["get_escalation", "get_task", "list_tasks", "get_plan_forecast"]
+PRODUCER += ["import_plan", "create_task"]
 PRODUCER += ["send_instruction"]
 PLAN = """---
 phase: 03-ids
@@ -39,7 +41,7 @@ def test_a_token_sees_the_tools_that_it_can_use(
     assert names(coder) == AGENT
     assert names(lead) == PRODUCER
     assert names(mcp("operator")) == PRODUCER
-    assert names(mcp("reader")) == ["get_escalation", "get_task", "list_tasks"]
+    assert names(mcp("reader")) == [*PRODUCER[:4]]
     for name, arguments in (
         ("import_plan", {"content": PLAN}),
         ("send_instruction", {"agent": "coder", "content": "x"}),

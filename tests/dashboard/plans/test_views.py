@@ -307,10 +307,10 @@ def test_the_forecast_stands_beside_the_progress(
         text = words(browser.get(address(plan)))
         return text[: text.index(" Imported ")].rpartition("needs an answer")[2]
 
-    assert "Forecast: in a minute." in shown()
+    assert "No forecast. The clock makes it in a minute." in shown()
     stored = {"plan": plan, "project": plan.project, "run": 1, "cases": 19, "made_at": now}
     PlanForecast.objects.create(**stored, is_kept=False, reason="few_cases")
-    assert "Forecast: few data, shown from 20 attempts on." in shown()
+    assert "No forecast. There are few data: it is made from 20 attempts on." in shown()
     times = {
         "low_at": now + 60 * MINUTE,
         "median_at": now + 120 * MINUTE,

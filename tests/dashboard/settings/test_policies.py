@@ -11,7 +11,7 @@ from django.core.cache import cache
 from django.test import Client
 from django.utils import timezone
 
-from ledger.models import Agent, Event, Task
+from ledger.models import Agent, Event, Project, Task
 from retries.models import RetryPolicy
 from retries.policies import editing, replay
 from tests.factories import make_project
@@ -126,3 +126,16 @@ def test_who_may_only_read_sees_no_switch(agent: Agent) -> None:
     assert "Switch" not in text(page) and "Can change retry policy" in text(page)
     assert client.post(PAGE + "obey_waits/", {"scope": "off", "reason": "x"}).status_code == 403
     assert not RetryPolicy.objects.exists()
+
+
+def test_a_person_keeps_the_files_of_a_project_exclusive(browser: Client, agent: Agent) -> None:
+    asked = text(browser.get(PAGE + "?ask=exclusive_files&scope=plans"))
+    assert "Run no two tasks at once that name the same files?" in asked
+    assert "For tasks of plans from the next claims on, in default . Running tasks" in asked
+    said = {"scope": "plans", "version": "1", "reason": "conflicts"}
+    done = browser.post(PAGE + "exclusive_files/", said, follow=True)
+    assert "On for tasks of plans , switched by" in text(done)
+    assert Project.objects.get(name="default").exclusive_files == "plans"
+    assert "Off from the next claims on" in text(
+        browser.get(PAGE + "?ask=exclusive_files&scope=off")
+    )

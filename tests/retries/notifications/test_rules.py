@@ -39,7 +39,7 @@ from tests.dashboard.limits.shares import HOUR, note_share
 from tests.dashboard.worked import make_plan
 from tests.elsewhere import blocked
 from tests.factories import make_agent, make_project, send
-from tests.retries.moves import attempt_of, claim, fail
+from tests.retries.moves import attempt_of, claim, fail, make_task
 from tests.retries.notifications.receivers import (
     MARA,
     Receiver,
@@ -277,6 +277,21 @@ def test_an_account_at_its_limit_is_told_once_and_that_it_has_room_again(
     )
     texts = [each.body["text"] for each in Delivery.objects.order_by("id")]
     assert f"until {again:%Y-%m-%d %H:%M} UTC" in texts[0] and "/limits/" in texts[0]
+
+
+def test_files_outside_of_a_task_are_told(receiver: Receiver) -> None:
+    project, agent = make_project(), make_agent()
+    make_person_channel(ntfy(receiver), project=project)
+    set_rule(conditions=["files_outside"])
+    make_task(agent, payload={"files": ["src/"]}, title="Rename it")
+    changed = tuple({"path": path} for path in ("src/a.py", "lib/b.py"))
+    fail(agent, attempt_of(claim(agent)), now=timezone.now(), files_modified=changed)
+    run_clock()
+    assert [title for _, title in told(receiver)] == [
+        "[default] Changed other files: Rename it (coder)"
+    ]
+    text = Delivery.objects.get().body["text"]
+    assert "coder changed 1 file outside of the task's files." in text and "lib/b" not in text
 
 
 def test_a_plan_that_is_stuck_or_done_is_told(receiver: Receiver) -> None:

@@ -152,16 +152,6 @@ def status(args: argparse.Namespace) -> int:
     return OK
 
 
-NO_FORECAST = {
-    "few_cases": "few data: fewer than 20 attempts of the last 30 days",
-    "few_answers": "a person is asked, and fewer than 20 answers of the past are known",
-    "agent_paused": "an agent with tasks of the plan is paused",
-    "stuck": "a task waits for one that no agent will do",
-    "not_made": "the clock has made none yet",
-    "not_under_way": "the plan is not under way",
-}
-
-
 def forecast(args: argparse.Namespace) -> int:
     """Print when the plan will be done, what it will cost, and how often such forecasts held."""
     with Client(args.url) as tenfour:
@@ -170,7 +160,8 @@ def forecast(args: argparse.Namespace) -> int:
         args.json.print(found.raw)
         return OK
     if found.ends_at is None:
-        say(f"No forecast: {NO_FORECAST.get(found.reason or '', found.reason)}.")
+        # a server of before has no sentence
+        say(clean(f"No forecast. {found.sentence or found.reason or ''}"))
         return OK
     say(f"Done by {show(found.ends_at, describe_time)} (80%)")
     if found.cost:
