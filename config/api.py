@@ -28,7 +28,16 @@ from config.postgres.database_errors import OUTAGES
 from config.requests.json_bodies import clean_body, convert_yaml, parse_body
 from config.requests.outages import answer_outage, mark_logged
 from ledger.access import auth_failures
-from ledger.api import agents, events, instructions, me, standing_instructions, stats, tokens
+from ledger.api import (
+    agents,
+    events,
+    instructions,
+    me,
+    pools,
+    standing_instructions,
+    stats,
+    tokens,
+)
 from ledger.api.cursors import BadCursor
 from ledger.errors import Invalid, Refusal, TooManyAuthFailures, UnsupportedMediaType
 from ledger.planfile.canonical import suggest_key
@@ -104,6 +113,7 @@ ROUTERS = tuple(
         me,
         agents,
         breakers,
+        pools,
         instructions,
         holds,
         standing_instructions,

@@ -167,6 +167,17 @@ class EvidenceLevel(TextChoices):
     REQUIRE = "require"
 
 
+class RetryOn(TextChoices):
+    """The members of a pool that may retry a task."""
+
+    # any that has room
+    ANY = "any"
+    # the one that made the last attempt
+    SAME = "same"
+    # not the one whose attempt failed last, while another one can
+    OTHER = "other"
+
+
 class Who(TextChoices):
     """The parties that make moves."""
 

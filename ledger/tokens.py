@@ -21,7 +21,7 @@ from ledger.authorization.permissions import holds_scope, may
 from ledger.authorization.principal import Principal
 from ledger.database import sql
 from ledger.database.sql import Row
-from ledger.errors import InvalidTransition, Refusal
+from ledger.errors import Invalid, InvalidTransition, Refusal
 from ledger.journal import Actor, Kind, Stamp
 from ledger.models import Agent, Project, Token
 from ledger.models.token import TokenKind
@@ -127,6 +127,8 @@ def issue(
     `tokens:write`, and only if a person grants it with `manages_tokens`; raises ValueError for
     others. `ledger.accounts.issue_token` creates one that names an account.
     """
+    if agent and agent.is_pool:
+        raise Invalid("/agent", f"'{agent.name}' is a pool. Create tokens for its members.")
     kind = TokenKind(kind)
     if manages_tokens and kind != TokenKind.OPERATOR:
         raise ValueError("Only an operator's token can manage tokens.")

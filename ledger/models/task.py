@@ -18,6 +18,7 @@ from ledger.states import (
     FailureType,
     Outcome,
     Proof,
+    RetryOn,
     TaskState,
 )
 
@@ -57,6 +58,19 @@ class Task(models.Model):
     # of an insert; `manage.py audit_ledger` checks instead.
     project = models.ForeignKey(Project, models.PROTECT, db_index=False, db_constraint=False)
     agent = models.ForeignKey(Agent, models.PROTECT, db_index=False, db_constraint=False)
+    # The pool that it was sent to, which is also its agent while it waits in the pool's queue. A
+    # claim gives it to a member: see the function `task_to` in ledger/moves.py.
+    pool = models.ForeignKey(
+        Agent,
+        models.PROTECT,
+        null=True,
+        db_index=False,
+        db_constraint=False,
+        related_name="pool_tasks",
+    )
+    retry_on = models.CharField(  # noqa: DJ001 - null: as its plan or its pool says
+        max_length=5, null=True, choices=RetryOn.choices
+    )
     plan = models.ForeignKey(Plan, models.PROTECT, null=True, db_index=False)
     ref = models.CharField(max_length=258, null=True)  # noqa: DJ001 - null: not in a plan
     run = models.IntegerField(null=True, help_text="the plan's run that created the task")
@@ -194,6 +208,12 @@ class Task(models.Model):
             ),
             models.Index(fields=["project", "id"], name="task_project"),
             models.Index(fields=["agent", "id"], name="task_agent"),
+            models.Index(fields=["pool", "id"], condition=Q(pool__isnull=False), name="task_pool"),
+            models.Index(
+                fields=["pool", "completed_at"],
+                condition=Q(pool__isnull=False, completed_at__isnull=False),
+                name="task_pool_completed",
+            ),
             models.Index(fields=["plan", "id"], condition=Q(plan__isnull=False), name="task_plan"),
             # includes running tasks: an index on that state would cost every claim a write
             models.Index(

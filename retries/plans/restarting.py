@@ -90,7 +90,7 @@ def enqueue_again(plan: Plan, old: Sequence[Task], *, run: int, stamp: Stamp) ->
         missing.setdefault(wait.task_id, []).append(wait)
     specs = [
         (
-            task.agent,
+            task.pool or task.agent,
             spec_of_task(
                 task,
                 run=run,
