@@ -11,7 +11,13 @@ from config.local.places import PROJECT
 ROUNDS = 40
 DEEP = 1_000_000
 # the pools that each agent is in; the last one's pool has DEEP tasks
-AGENTS = {"in no pool": 0, "in 1 pool": 1, "in 5 pools": 5, "in 200 pools": 200, "in a deep pool": 1}
+AGENTS = {
+    "in no pool": 0,
+    "in 1 pool": 1,
+    "in 5 pools": 5,
+    "in 200 pools": 200,
+    "in a deep pool": 1,
+}
 NONE, *MEMBERS = AGENTS
 TARGETS = {"in 1 pool": 1.15, "in 5 pools": 1.15, "in a deep pool": 1.15}
 
@@ -24,7 +30,8 @@ def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
     env = sandbox.env(url)
     argv = [sys.executable, "-m", "bench.pools_worker", str(rounds), str(deep)]
     done = subprocess.run(argv, env=env, cwd=PROJECT, check=True, capture_output=True)
-    took = dict(zip(AGENTS, (list(map(float, line.split())) for line in done.stdout.splitlines())))
+    times_of = [list(map(float, line.split())) for line in done.stdout.splitlines()]
+    took = dict(zip(AGENTS, times_of, strict=True))
     for name, times in took.items():
         say(f"a claim {name}: {statistics.median(times):.2f} ms")
     return [

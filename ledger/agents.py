@@ -148,7 +148,9 @@ def get_by_name(name: str, *, project: Project) -> Agent:
 
 
 def find_similar_names(name: str, *, project: Project) -> list[str]:
-    return find_similar(name, project.agent_set.filter(removed_at=None).values_list("name", flat=True))
+    return find_similar(
+        name, project.agent_set.filter(removed_at=None).values_list("name", flat=True)
+    )
 
 
 class EarliestOf(Subquery):

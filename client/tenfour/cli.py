@@ -99,9 +99,7 @@ NOUNS: Mapping[str, Command] = {
         "Tasks with needs: list, show, import, sync, pause, restart, …", "nouns.plans.plan"
     ),
     "agent": Command("Workers: list, show, register, pause, trip, …", "nouns.agent"),
-    "pool": Command(
-        "Names that several agents work for: list, show, create, add, …", "nouns.pool"
-    ),
+    "pool": Command("Names that several agents work for: list, show, create, add, …", "nouns.pool"),
     "escalation": Command("Questions to people (esc): list, show, resolve, …", "nouns.escalation"),
     "permission": Command(
         "Calls that agents ask about: list, show, allow, deny, rules, …", "nouns.permission"

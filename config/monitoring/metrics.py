@@ -108,8 +108,8 @@ GAUGES: list[tuple[str, str, list[str], str]] = [
     ),
     (
         "tenfour_task_pool_members",
-        "Members of pools by whether they may claim: not those that are paused, at a limit of their "
-        "account, or stopped by their breaker.",
+        "Members of pools by whether they may claim: not if they are paused, wait for a limit of "
+        "their account, or have an open breaker.",
         ["project", "pool", "able"],
         # The largest pools get a name.
         f"""with members as (

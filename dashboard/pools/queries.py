@@ -12,8 +12,8 @@ from ledger.states import TaskState
 SHOWN = 20
 NAMES_SHOWN = 1_000
 # the retries that are due first, as claims take them
-QUEUE = f"""(select t.id, coalesce(nullif(t.title, ''), t.type) as title, t.ref, t.state, t.priority,
-    t.attempts, coalesce(t.due_at, t.updated_at) as since, t.retry_on,
+QUEUE = f"""(select t.id, coalesce(nullif(t.title, ''), t.type) as title, t.ref, t.state,
+    t.priority, t.attempts, coalesce(t.due_at, t.updated_at) as since, t.retry_on,
     (select a.name from ledger_attempt f join ledger_agent a on a.id = f.agent_id
         where f.task_id = t.id and f.number = t.attempts) as last_agent
 from ledger_task t where t.agent_id = %(pool)s and t.state = '{TaskState.RETRY}'

@@ -120,7 +120,9 @@ def describe_pool_event(event: Event, about: EventSubject) -> EventSentence:
         case Kind.POOL_CHANGED if "removed" in data:
             return plain("n-agents", actor, f"removed {name_first(data['removed'])} from {pool}")
         case Kind.POOL_CHANGED:
-            return plain("n-agents", actor, f"set who retries {pool}’s tasks", f": {data.get('retry_on')}")
+            return plain(
+                "n-agents", actor, f"set who retries {pool}’s tasks", f": {data.get('retry_on')}"
+            )
     return unknown(event)
 
 

@@ -94,9 +94,7 @@ def pools_update(request: PrincipalRequest, id: str, body: PoolPatch) -> HttpRes
 
 
 @router.delete("/pools/{id}", auth=PrincipalAuth("agents:write"), response=PoolRemovedOut)
-def pools_delete(
-    request: PrincipalRequest, id: str, query: Query[PoolDeleteQuery]
-) -> HttpResponse:
+def pools_delete(request: PrincipalRequest, id: str, query: Query[PoolDeleteQuery]) -> HttpResponse:
     """Remove a pool; its open tasks go to the agent or pool `move_to`.
 
     Tasks that a member runs stay there until the attempt ends.

@@ -10,6 +10,7 @@ from django.db.models import Q
 from ledger.migrations._steps import build_beside_writers, index, key, titled
 
 SENT = Q(pool__isnull=False)
+ENDED = Q(state__in=["done", "failed", "skipped", "aborted"])
 
 
 class Migration(BaseMigration):
@@ -37,4 +38,5 @@ class Migration(BaseMigration):
                 condition=SENT & Q(completed_at__isnull=False),
             ),
         ),
+        *build_beside_writers("task", index("task_of_pool_open", "pool", condition=SENT & ~ENDED)),
     ]

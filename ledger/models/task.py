@@ -7,7 +7,7 @@ from django.db import models
 from django.db.models import F, Func, Q
 
 from ledger.authorization.principal import Principal
-from ledger.models.agent import Agent
+from ledger.models.agent import Agent, PoolMember
 from ledger.models.fields import key, one_of, rule
 from ledger.models.plan import Plan
 from ledger.models.project import Project
@@ -41,9 +41,14 @@ class TaskQuerySet(models.QuerySet["Task"]):
         return self.filter(replaced_by=None)
 
     def visible_to(self, principal: Principal) -> Self:
-        if principal.is_agent:
+        if not principal.is_agent:
+            return self.filter(project_id=principal.project_id)
+        if not principal.in_pools:
             return self.filter(agent_id=principal.agent_id)
-        return self.filter(project_id=principal.project_id)
+        # its own tasks, and those that wait in its pools: few ids, so that an index serves lists
+        seats = PoolMember.objects.filter(agent_id=principal.agent_id)
+        queues = [principal.agent_id, *seats.values_list("pool_id", flat=True)]
+        return self.filter(agent_id__in=queues)
 
 
 class Task(models.Model):
@@ -213,6 +218,11 @@ class Task(models.Model):
                 fields=["pool", "completed_at"],
                 condition=Q(pool__isnull=False, completed_at__isnull=False),
                 name="task_pool_completed",
+            ),
+            models.Index(
+                fields=["pool"],
+                condition=Q(pool__isnull=False) & ~Q(state__in=FINAL),
+                name="task_of_pool_open",
             ),
             models.Index(fields=["plan", "id"], condition=Q(plan__isnull=False), name="task_plan"),
             # includes running tasks: an index on that state would cost every claim a write

@@ -56,8 +56,8 @@ class PoolFigures:
     members: list[Member] = field(default_factory=list)
 
 
-# Each count walks one index for each pool. What runs is found by the members' live attempts, because
-# no index tells a pool's running tasks from its past ones.
+# Each count walks one index for each pool. What runs is found by the members' live attempts, as
+# no index tells a pool's running tasks from those that wait.
 COUNTS = f"""select p.id,
     (select count(*) from (select from ledger_task t
         where t.agent_id = p.id and t.state = '{TaskState.QUEUED}' limit {COUNTED}) n) as queued,

@@ -92,7 +92,9 @@ def add_members(pool: Agent, members: Collection[Agent], *, stamp: Stamp) -> lis
     found = lock(pool, members)
     seats = count_seats(found)
     number = PoolMember.objects.filter(pool=pool).count()
-    known = set(PoolMember.objects.filter(pool=pool, agent__in=found).values_list("agent", flat=True))
+    known = set(
+        PoolMember.objects.filter(pool=pool, agent__in=found).values_list("agent", flat=True)
+    )
     added = [agent for agent in found if agent.pk not in known]
     if number + len(added) > MOST_MEMBERS:
         raise Invalid("/members", f"A pool can have at most {MOST_MEMBERS:,} members.")
@@ -256,7 +258,7 @@ def name_pools_of(agent_ids: Collection[UUID]) -> dict[UUID, list[str]]:
 
 
 def count_open(pool: Agent) -> int:
-    """Return the number of open tasks that were sent to the pool, counted to just over MOST_MOVED."""
+    """Return how many tasks of the pool are open, counted to just over MOST_MOVED."""
     rows = Task.objects.filter(pool=pool).exclude(state__in=FINAL).order_by()
     return rows[: MOST_MOVED + 1].count()
 

@@ -28,7 +28,6 @@ from ledger.tasks.spec import (
     TITLE_LENGTH,
 )
 
-
 RETRY_ON = (
     "the members of its pool that may retry it: any, same (the one that had it last), or other "
     "(not the one that failed last, while another one can); as its pool says if missing"

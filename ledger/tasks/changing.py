@@ -89,7 +89,8 @@ CHANGE = f"""with {TrustedCaller.cte}, changed as (
         data=f"%(data)s || {REASSIGNED} || {moves.START_REASON}",
     )
 }) select m.*, g.name as agent_name, p.name as pool_name
-from changed m join ledger_agent g on g.id = m.agent_id left join ledger_agent p on p.id = m.pool_id"""
+from changed m join ledger_agent g on g.id = m.agent_id
+    left join ledger_agent p on p.id = m.pool_id"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,7 +39,9 @@ def agents_keep_breaker_open(
     """
     agent = find_agent(request, id)
     reason = body.reason if body else ""
-    if not breaker_actions.keep_open(membership.expand([agent]), reason=reason, stamp=stamp_of(request)):
+    if not breaker_actions.keep_open(
+        membership.expand([agent]), reason=reason, stamp=stamp_of(request)
+    ):
         check_kept_open(agent)
     return agent_response(request, id)
 

@@ -170,9 +170,7 @@ def select_offered(agent: str, *, limit: str, pooled: bool) -> str:
 LIMIT = "(select %(limit)s::int)"
 
 
-def pick_several(
-    *, pooled: bool, limit: str = LIMIT, but_for: str = "", prefix: str = ""
-) -> str:
+def pick_several(*, pooled: bool, limit: str = LIMIT, but_for: str = "", prefix: str = "") -> str:
     """Return the CTEs that pick tasks as `pick_next` does, best first."""
     # `but_for` is a further condition, and the rows of the query `prefix` go first.
     best = f"""select id from (
@@ -397,8 +395,10 @@ NEXT_DUE = f"""select min(due_at) from ledger_task t
 def why_statement(caller: type[Caller], *, pooled: bool) -> str:
     """Return the statement that explains an empty claim; it has no row for an unknown caller."""
     pending = pending_instructions("c.agent_id") if caller is Bearer else "0"
-    mine = "t.agent_id = any(array(select queue from queues))" if pooled else (
-        "t.agent_id = c.agent_id"
+    mine = (
+        "t.agent_id = any(array(select queue from queues))"
+        if pooled
+        else ("t.agent_id = c.agent_id")
     )
     queues = f", {pools.queues(agent_of(caller)).rstrip().rstrip(',')}" if pooled else ""
     return f"""with {caller.cte}{queues}

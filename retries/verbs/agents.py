@@ -63,7 +63,9 @@ def read_limit(text: str) -> int | None:
 def trip(ids: list[UUID], options: Options, stamp: Stamp) -> list[UUID]:
     default = "by hand" if options.get("channel") == "admin" else ""
     chosen = Agent.objects.filter(pk__in=ids)
-    tripped = on_members(breaker_actions.trip)(chosen, reason=note_of(options) or default, stamp=stamp)
+    tripped = on_members(breaker_actions.trip)(
+        chosen, reason=note_of(options) or default, stamp=stamp
+    )
     return [agent.pk for agent in tripped]
 
 

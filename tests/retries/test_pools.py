@@ -118,9 +118,7 @@ def test_a_task_of_a_pool_can_not_be_started_for_no_member(pool: Agent) -> None:
         claims.start(id, stamp=STAMP)
 
 
-def test_a_paused_pool_hands_out_nothing_but_its_members_work_on(
-    agent: Agent, pool: Agent
-) -> None:
+def test_a_paused_pool_hands_out_nothing_but_its_members_work_on(agent: Agent, pool: Agent) -> None:
     id, own = make_task(pool), make_task(agent)
     agents.pause([pool], stamp=STAMP)
     assert task_of(claim(agent)) == own

@@ -57,6 +57,7 @@ MAY = {
         *("plans_get_retry_state", "plans_get_retry_log", "plans_get_retry_jsonl"),
         *("plans_get_state", "operations_list", "operations_get", "events_list", "stats_get"),
         *("experiments_list", "experiments_get_needed", "accounts_list"),
+        *("pools_list", "pools_get"),
     ),
     "orchestrator operator": (
         *("instructions_create", "instructions_cancel", "standing_instructions_create"),
@@ -67,6 +68,7 @@ MAY = {
         *("plans_restart", "sessions_link_task", "sessions_call_tools"),
     ),
     "operator": (
+        *("pools_create", "pools_update", "pools_delete"),
         *("agents_create", "agents_update", "agents_reset", "agents_trip_breaker"),
         "agents_keep_breaker_open",
         *("agents_reset_breaker", "tasks_retry", "tasks_unblock", "plans_confirm"),

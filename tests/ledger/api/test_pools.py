@@ -26,7 +26,11 @@ def names(pool: dict[str, Any]) -> list[str]:
 
 
 def test_a_pool_is_created_read_and_listed(operator: Api, pool: dict[str, Any]) -> None:
-    assert (pool["name"], names(pool), pool["retry_on"]) == ("reviewers", ["coder", "tester"], "any")
+    assert (pool["name"], names(pool), pool["retry_on"]) == (
+        "reviewers",
+        ["coder", "tester"],
+        "any",
+    )
     assert operator("GET", "/pools/reviewers").body == pool
     assert operator("GET", f"/pools/{pool['id']}").body == pool
     assert operator("GET", "/pools").body["data"] == [pool]
@@ -64,7 +68,8 @@ def test_members_are_added_and_removed(operator: Api, pool: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize(
-    ("body", "pointer"), [({"add": ["tester", "nobody"]}, "/add/1"), ({"remove": ["x"]}, "/remove/0")]
+    ("body", "pointer"),
+    [({"add": ["tester", "nobody"]}, "/add/1"), ({"remove": ["x"]}, "/remove/0")],
 )
 def test_an_unknown_member_changes_nothing(
     operator: Api, pool: dict[str, Any], body: dict[str, Any], pointer: str

@@ -136,9 +136,7 @@ def test_the_figures_say_what_waits_and_why_members_claim_nothing(
     found = figures.read_figures([pool.pk, other.pk], now=NOW + MINUTE)
     assert (found[pool.pk].queued, found[pool.pk].running, found[other.pk].running) == (1, 1, 0)
     assert found[pool.pk].oldest_at == NOW
-    holds = {
-        each.name: each.find_hold(NOW, silent=MINUTE) for each in found[pool.pk].members
-    }
+    holds = {each.name: each.find_hold(NOW, silent=MINUTE) for each in found[pool.pk].members}
     assert holds == {"coder": "", "second": "paused"}
 
 
