@@ -10,7 +10,7 @@ from django.db.models import Q
 from ledger.migrations._steps import build_beside_writers, index, key, titled
 
 SENT = Q(pool__isnull=False)
-ENDED = Q(state__in=["done", "failed", "skipped", "aborted"])
+ENDED = Q(state__in=("done", "failed", "skipped", "aborted"))
 
 
 class Migration(BaseMigration):

@@ -262,9 +262,10 @@ def claim_one(caller: type[Caller], task: str, *, resume: bool, pooled: bool) ->
 
 
 def claim_several(caller: type[Caller], picked: str, *, resume: bool, pooled: bool) -> str:
-    free = f"""{pools.queues(agent_of(caller)) if pooled else ""}free as (
+    queues = pools.queues("(select id from free)") if pooled else ""
+    free = f"""free as (
         select a.id from ledger_agent a where {gates(caller, resume=resume, pooled=pooled)}
-    ), {picked}, {APART}, """
+    ), {queues}{picked}, {APART}, """
     which = "t.id = any(array(select id from apart))"
     moved = start(caller, which, "caller c", member="c.agent_id" if pooled else "")
     return claim_statement(caller, moved, resume=resume, pooled=pooled, before=free)

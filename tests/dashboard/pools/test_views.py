@@ -47,7 +47,7 @@ def test_the_page_of_pools_says_what_waits_and_who_has_room(
     assert len(rows(page, "pool")) == 2
     text = words(page)
     assert "1 of 1 have room" in text and "none" in text
-    assert "<script>alert" not in html(page)
+    assert b"<script>alert" not in page.content
 
 
 def test_no_pools_say_what_a_pool_is(browser: Client) -> None:
