@@ -47,11 +47,11 @@ def create_from_form(request: HttpRequest, project: Project) -> Agent:
     )
 
 
-def act(request: HtmxRequest, agent_id: UUID, verb: str) -> HttpResponse:
+def act(request: HtmxRequest, pool_id: UUID, verb: str) -> HttpResponse:
     query = read_scope(request).query
-    pool = Agent.objects.filter(pk=agent_id, is_pool=True).select_related("project").first()
+    pool = Agent.objects.filter(pk=pool_id, is_pool=True).select_related("project").first()
     if pool is None or verb not in ACTS:
-        raise Http404(f"There is no pool {agent_id} with such an action.")
+        raise Http404(f"There is no pool {pool_id} with such an action.")
     try:
         messages.success(request, sql.atomic(ACTS[verb])(request, pool))
     except Refusal as refusal:
@@ -59,7 +59,7 @@ def act(request: HtmxRequest, agent_id: UUID, verb: str) -> HttpResponse:
     else:
         if verb == "remove":
             return redirect(reverse("dashboard:pools") + query)
-    return redirect(reverse("dashboard:pool", args=[agent_id]) + query)
+    return redirect(reverse("dashboard:pool", args=[pool_id]) + query)
 
 
 def add_members(request: HttpRequest, pool: Agent) -> str:

@@ -143,12 +143,12 @@ def index(visit: Visit) -> PoolsPage:
 
 
 @live_page("pools/detail.html", "pools/_pool.html", current="agents", of=Agent)
-def detail(visit: Visit, agent_id: UUID) -> PoolPage | HttpResponse:
-    pool: Any = Agent.objects.filter(pk=agent_id).select_related("project").first()
+def detail(visit: Visit, pool_id: UUID) -> PoolPage | HttpResponse:
+    pool: Any = Agent.objects.filter(pk=pool_id).select_related("project").first()
     if pool is None:
-        raise Http404(f"There is no pool {agent_id}.")
+        raise Http404(f"There is no pool {pool_id}.")
     if not pool.is_pool:
-        return redirect(reverse("dashboard:agent", args=[agent_id]) + visit.scope.query)
+        return redirect(reverse("dashboard:agent", args=[pool_id]) + visit.scope.query)
     [row] = build_rows([pool], {}, now=visit.now)
     members = {each.member.name for each in row.members}
     names = queries.list_names(pool)

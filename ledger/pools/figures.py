@@ -1,4 +1,4 @@
-"""What waits in pools, what runs, and the state of each member."""
+"""Figures of pools: what waits and runs, and whether each member has room."""
 
 from collections import defaultdict
 from collections.abc import Collection

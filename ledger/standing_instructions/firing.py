@@ -49,10 +49,14 @@ def has_rule_for_signal(caller: str = "caller") -> str:
             where {IN_SCOPE} and r.signal_type = %(type)s and not r.paused limit 1)"""
 
 
-def has_rule_for_claim(*, project: str, agent: str) -> str:
-    """Return the SQL of whether a rule waits for claims of this agent; null if none does."""
+def has_rule_for_claim(*, project: str, agent: str, pooled: bool) -> str:
+    """Return the SQL of whether a rule waits for claims of this agent; null if none does.
+
+    Without `pooled`, the agent is in no pool.
+    """
+    mine = is_for(agent) if pooled else f"(r.agent_id is null or r.agent_id = {agent})"
     return f"""(select true from ledger_standinginstruction r
-            where r.project_id = {project} and {is_for(agent)}
+            where r.project_id = {project} and {mine}
                 and r.event = '{Trigger.TASK_CLAIMED}' and not r.paused limit 1)"""
 
 

@@ -86,7 +86,7 @@ IS_DUE = f"(state = '{TaskState.QUEUED}' or state = '{TaskState.RETRY}' and due_
 def gates(caller: type[Caller], *, resume: bool, pooled: bool) -> str:
     """Return the condition that the caller's agent `a` may open an attempt."""
     nothing_held = " and not exists (select from held)" if resume else ""
-    ruled = has_rule_for_claim(project="a.project_id", agent="a.id")
+    ruled = has_rule_for_claim(project="a.project_id", agent="a.id", pooled=pooled)
     alone = "" if pooled else " and not a.in_pools"
     return f"""a.id = {agent_of(caller)} and not a.paused{alone}{nothing_held}
             and (a.waits_until is null or a.waits_until <= %(now)s)
@@ -412,7 +412,7 @@ def why_statement(caller: type[Caller], *, pooled: bool) -> str:
         (select concurrency from ledger_agent a where a.id = c.agent_id) as concurrency,
         (select state from ledger_breaker b
             where b.agent_id = c.agent_id and {HOLDS_BACK}) as gate,
-        {has_rule_for_claim(project="c.project_id", agent="c.agent_id")} as ruled,
+        {has_rule_for_claim(project="c.project_id", agent="c.agent_id", pooled=pooled)} as ruled,
         least({least_of(OWN_START, pooled=pooled)},
             {least_of(PLAN_START, pooled=pooled)}) as next_start_at,
         exists (select from ledger_task t

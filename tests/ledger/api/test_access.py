@@ -122,6 +122,7 @@ ROWS = {
     "/permission-rules": "permission_rule_id",
     "/permissions": "permission_id",
     "/plans": "plan_id",
+    "/pools": "pool_id",
     "/sessions": "session_id",
     "/standing-instructions": "rule_id",
     "/tasks": "task_id",
@@ -182,6 +183,8 @@ def bodies(ids: dict[str, Any]) -> dict[str, Any]:
     url = "https://93.184.216.34/hooks"  # an address needs no DNS
     return {
         "agents_create": {"name": "new"},
+        "pools_create": {"name": "new"},
+        "pools_update": {"paused": True},
         "agents_update": {"paused": True},
         "attempts_escalate": {"question": "Which?"},
         "attempts_report_exit": "done",
