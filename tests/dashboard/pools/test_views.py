@@ -13,7 +13,7 @@ from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Instruction
 from ledger.pools import membership
 from tests.dashboard.seen import html, rows, said, words
-from tests.dashboard.worked import claimed, enqueued
+from tests.dashboard.worked import claimed, enqueued, failed
 from tests.factories import make_agent, make_project, send
 
 HOSTILE = "<script>alert(1)</script>"
@@ -78,6 +78,17 @@ def test_a_pool_is_found_where_its_agent_would_be(browser: Client, pool: Agent) 
     assert (response.status_code, response["Location"]) == (302, path(pool))
     response = browser.get(path(make_agent("second")))
     assert response.status_code == 302
+
+
+def test_a_tasks_page_names_its_pool_and_the_member_it_waits_for(
+    browser: Client, pool: Agent, agent: Agent, now: datetime
+) -> None:
+    id = enqueued(pool, "Review", now=now, retry_on="same")
+    failed(agent, id, now=now, message="it broke")
+    Agent.objects.filter(pk=agent.pk).update(paused=True)
+    text = words(browser.get(f"/tasks/{id}/"))
+    assert "reviewers" in text and "retried by the same member" in text
+    assert "coder is paused" in text
 
 
 def test_agents_are_listed_without_pools(browser: Client, pool: Agent) -> None:
