@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from ledger import agents, instructions, tokens
+from ledger.access.audit import audit
 from ledger.errors import Invalid
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Event, Instruction, PoolMember, Task
@@ -138,6 +139,14 @@ def test_the_figures_say_what_waits_and_why_members_claim_nothing(
     assert found[pool.pk].oldest_at == NOW
     holds = {each.name: each.find_hold(NOW, silent=MINUTE) for each in found[pool.pk].members}
     assert holds == {"coder": "", "second": "paused"}
+
+
+def test_the_audit_finds_tasks_and_members_that_fit_no_pool(agent: Agent) -> None:
+    make_task(make_pool("reviewers", agent))
+    assert list(audit()) == []
+    Task.objects.update(pool=agent)
+    Agent.objects.update(in_pools=False)
+    assert [found.what for found in audit()] == ["pool", "member"]
 
 
 def test_a_pool_is_no_silent_agent(agent: Agent) -> None:
