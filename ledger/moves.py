@@ -154,10 +154,10 @@ WAITING = (TaskState.QUEUED, TaskState.RETRY)
 
 def next_queue(task: str) -> str:
     """Return the SQL of the agent or pool whose queue a task waits in from now on."""
-    return (
-        f"case when {task}.pool_id is null or {task}.retry_on = '{RetryOn.SAME}' "
-        f"then {task}.agent_id else {task}.pool_id end"
-    )
+    return f"""case when {task}.pool_id is null or {task}.retry_on = '{RetryOn.SAME}'
+            and exists (select from ledger_poolmember s
+                where s.agent_id = {task}.agent_id and s.pool_id = {task}.pool_id)
+        then {task}.agent_id else {task}.pool_id end"""
 
 
 def task_to(

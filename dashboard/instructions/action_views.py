@@ -93,7 +93,7 @@ def new(request: HtmxRequest) -> HttpResponse:
     elif others := row.get("also_sent"):
         messages.success(
             request,
-            f"Queued for each of the {len(others) + 1:,} members. A member gets it if it checks in.",
+            f"Queued for each of the {len(others) + 1:,} members. Each gets it if it checks in.",
         )
     else:
         messages.success(

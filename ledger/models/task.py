@@ -259,6 +259,11 @@ class Task(models.Model):
     def __str__(self) -> str:
         return self.title or f"{self.type} {self.id}"
 
+    @property
+    def sent_to(self) -> Agent:
+        """Return the pool that another run of it is sent to, or else its agent."""
+        return self.agent if self.pool is None or self.pool.removed_at else self.pool
+
 
 class TaskHistory(models.Model):
     """The moves of tasks in the journal: a view for the admin, psql and Grafana."""

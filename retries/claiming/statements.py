@@ -156,7 +156,9 @@ def pick_next_or_offered(caller: type[Caller], *, pooled: bool) -> str:
 
 
 def select_offered(agent: str, *, limit: str, pooled: bool) -> str:
-    mine = "t.agent_id in (select queue from queues)" if pooled else "t.agent_id = e.agent_id"
+    mine = "t.agent_id = e.agent_id"
+    if pooled:
+        mine = f"t.agent_id in (select queue from queues) and {pools.may_retry(agent, 't')}"
     return f"""select t.id from retries_escalation e join ledger_task t on t.id = e.task_id
         where e.agent_id = {agent} and e.offered_to = %(worker)s
             and {mine} and t.attempts = e.attempts and {can_start("t")}

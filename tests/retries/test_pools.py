@@ -11,13 +11,13 @@ from ledger import accounts, agents
 from ledger.database import sql
 from ledger.errors import InvalidTransition, NotFound
 from ledger.journal import SYSTEM, Stamp
-from ledger.models import Agent, Attempt, Breaker, Event, Task
+from ledger.models import Agent, Attempt, Breaker, DeadLetter, Event, Task
 from ledger.pools import membership
 from ledger.tasks import Change
 from ledger.tasks.changing import change
 from ledger.tokens import TrustedCaller
 from ledger.values.account_windows import LimitSource, LimitWindow, WindowFact
-from retries import claims
+from retries import claims, deadletters
 from retries.attempts import releases
 from retries.claims import PoolTask
 from tests.elsewhere import at_once, blocked
@@ -285,6 +285,30 @@ def test_the_tasks_of_a_member_that_leaves_go_back_to_the_pool(
     assert claim(second, now=NOW + MINUTE).rows == []
     membership.remove_members(pool, [agent], stamp=STAMP)
     assert task_of(claim(second, now=NOW + MINUTE)) == id
+
+
+def test_the_running_task_of_a_member_that_left_is_retried_by_the_pool(
+    agent: Agent, second: Agent, pool: Agent
+) -> None:
+    id = make_task(pool, retry_on="same", max_attempts=3)
+    attempt = attempt_of(claim(agent))
+    membership.remove_members(pool, [agent], stamp=STAMP)
+    fail(agent, attempt, now=NOW)
+    assert task_of(claim(second, now=NOW + MINUTE)) == id
+
+
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_a_dead_letter_of_a_pools_task_is_replayed_by_the_pool_while_it_exists(
+    agent: Agent, pool: Agent, is_removed: bool
+) -> None:
+    make_task(pool, max_attempts=1)
+    fail(agent, attempt_of(claim(agent)), now=NOW)
+    if is_removed:
+        membership.remove(pool, stamp=STAMP)
+    letter = DeadLetter.objects.get()
+    deadletters.replay([letter.pk], among=DeadLetter.objects.all(), stamp=STAMP)
+    again = Task.objects.get(replay_of=letter.task_id)
+    assert again.agent == (agent if is_removed else pool)
 
 
 def test_a_person_changes_who_retries_a_waiting_task(
