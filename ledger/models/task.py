@@ -43,7 +43,7 @@ class TaskQuerySet(models.QuerySet["Task"]):
     def visible_to(self, principal: Principal) -> Self:
         if not principal.is_agent:
             return self.filter(project_id=principal.project_id)
-        if not principal.in_pools:
+        if principal.agent_id is None or not principal.in_pools:
             return self.filter(agent_id=principal.agent_id)
         # its own tasks, and those that wait in its pools: few ids, so that an index serves lists
         seats = PoolMember.objects.filter(agent_id=principal.agent_id)

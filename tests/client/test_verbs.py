@@ -243,6 +243,9 @@ def test_a_verb_that_the_token_may_not_use_names_the_scope(
         given += ["--kind", "reader"] if (noun, name) == ("token", "create") else []
         if noun == "agent" and name == "change":
             given = [world.ids["agent"], "--concurrency", "1"]
+        if noun == "pool" and name != "create":
+            more = {"change": ["--retry-on", "any"], "add": ["coder"], "remove": ["coder"]}
+            given = [world.ids["agent"], *more.get(name, [])]
         if (noun, name) == ("standing", "create"):
             given = ["-"]
             monkeypatch.setattr("sys.stdin", open_text(json.dumps(RULE)))
