@@ -53,6 +53,8 @@ from dashboard.plans import import_views as plan_imports
 from dashboard.plans import summary_views as plan_summaries
 from dashboard.plans import views as plans
 from dashboard.plans.listing import PLANS
+from dashboard.pools import action_views as pool_actions
+from dashboard.pools import views as pools
 from dashboard.profile import views as profile
 from dashboard.saved_views import action_views as saved_views
 from dashboard.search import views as search
@@ -139,6 +141,11 @@ urlpatterns = [
     form("agents/connect/<uuid:token_id>/", connect.token, "connect_token", "ledger.add_token"),
     page("agents/connect/<uuid:token_id>/light/", connect.light,
         "connect_light", "ledger.add_token"),
+    page("agents/pools/", pools.index, "pools", "ledger.view_agent", replica=True),
+    action("agents/pools/new/", pool_actions.create, "pool_new", "ledger.add_agent"),
+    page("agents/pools/<uuid:pool_id>/", pools.detail, "pool", "ledger.view_agent"),
+    action("agents/pools/<uuid:pool_id>/<slug:verb>/", pool_actions.act,
+        "pool_act", "ledger.change_agent"),
     page("agents/<uuid:agent_id>/", agents.detail, "agent", "ledger.view_agent"),
     form("agents/<uuid:agent_id>/stop/", agent_stops.stop, "agent_stop", "ledger.change_agent"),
     action("agents/<uuid:agent_id>/stop/undo/", agent_stops.undo,

@@ -78,7 +78,8 @@ ACCOUNT_NAME = "coalesce(nullif(a.account, ''), a.name)"
 NAMES_SHOWN = 4
 NAMED = f"""named as (
     select a.id, a.project_id, {ACCOUNT_NAME} as name, a.name as agent, null::float as used
-    from ledger_agent a where %(project)s::uuid is null or a.project_id = %(project)s
+    from ledger_agent a
+    where not a.is_pool and (%(project)s::uuid is null or a.project_id = %(project)s)
     union all
     select w.id, w.project_id, w.account, null,
         case when coalesce(w.resets_at > %(now)s, true) then w.used end

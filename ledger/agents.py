@@ -22,6 +22,7 @@ from django.db.models import (
 from django.db.models.functions import Greatest
 
 from ledger import instructions, journal
+from ledger.database import sql
 from ledger.errors import Invalid, Refusal
 from ledger.journal import Kind, Stamp
 from ledger.models import Agent, Attempt, Instruction, Project, Task
@@ -35,6 +36,13 @@ from ledger.values.timestamps import format_timestamp
 
 NAME_LENGTH = 64
 HEAD = 100  # of an agent's queue, where a task that has waited for long is looked for
+
+
+class PoolRemoved(Refusal):
+    """The pool was removed"""
+
+    code = "pool_removed"
+    hint = "Create the pool again, or send the work to another agent or pool."
 
 
 class UnknownAgent(Refusal):
@@ -105,7 +113,26 @@ def find_or_create(
             stamp=stamp,
             data={"name": name},
         )
-    return agent, created
+    return check_open(agent), created
+
+
+def check_open(agent: Agent) -> Agent:
+    """Return the agent or pool; raises PoolRemoved if nothing can be sent to it."""
+    if agent.removed_at:
+        raise PoolRemoved(f"The pool {agent.name} was removed.")
+    return agent
+
+
+HOLD = """select id, name, removed_at from ledger_agent
+where id = any(%(ids)s) order by id for key share"""
+
+
+def hold_pools(found: Iterable[Agent]) -> None:
+    """Keep these pools until the transaction ends; raises PoolRemoved."""
+    ids = sorted({agent.pk for agent in found if agent.is_pool})
+    for row in sql.run(HOLD, ids=ids) if ids else ():
+        if row["removed_at"]:
+            raise PoolRemoved(f"The pool {row['name']} was removed.")
 
 
 def get_by_name(name: str, *, project: Project) -> Agent:
@@ -117,11 +144,13 @@ def get_by_name(name: str, *, project: Project) -> Agent:
         raise UnknownAgent(
             f"No agent is called '{name}' in project '{project.name}'.{suggestion}", nearest=nearest
         )
-    return agent
+    return check_open(agent)
 
 
 def find_similar_names(name: str, *, project: Project) -> list[str]:
-    return find_similar(name, project.agent_set.values_list("name", flat=True))
+    return find_similar(
+        name, project.agent_set.filter(removed_at=None).values_list("name", flat=True)
+    )
 
 
 class EarliestOf(Subquery):
@@ -137,7 +166,7 @@ def find_silent(now: datetime) -> QuerySet[Agent]:
     # paused, or the plan is. An agent with a running attempt may ask for the next task only when
     # that attempt has ended.
     limit = now - timedelta(seconds=settings.TENFOUR["SILENT_AFTER_SECONDS"])
-    unseen = Agent.objects.filter(Q(last_seen_at=None) | Q(last_seen_at__lt=limit))
+    unseen = Agent.objects.workers().filter(Q(last_seen_at=None) | Q(last_seen_at__lt=limit))
     waiting = Instruction.objects.filter(
         agent=OuterRef("pk"), state=InstructionState.QUEUED, queued_at__lt=limit
     )

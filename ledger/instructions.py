@@ -124,7 +124,27 @@ SEND = f"""with {TrustedCaller.cte}, sent as (
 select sent.*, c.agent_name from sent, caller c"""
 
 
-def send(
+def send(agent: Agent, content: str, **options: Any) -> Row:
+    """Insert an instruction into the agent's queue, as `send_one` does.
+
+    One to a pool goes to each member. The row is that of the first one, and `also_sent` has the ids
+    of the others.
+    """
+    if not agent.is_pool:
+        return send_one(agent, content, **options)
+    return send_to_members(agent, content, **options)
+
+
+@sql.atomic
+def send_to_members(pool: Agent, content: str, **options: Any) -> Row:
+    members = Agent.objects.filter(pool_seats__pool=pool).order_by("name")
+    rows = [send_one(member, content, **options) for member in members]
+    if not rows:
+        raise Invalid("/agent", f"The pool {pool.name} has no members. Add one, then send it.")
+    return rows[0] | {"also_sent": [row["id"] for row in rows[1:]]}
+
+
+def send_one(
     agent: Agent,
     content: str,
     *,

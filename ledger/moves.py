@@ -8,6 +8,7 @@ from ledger.states import (
     INSTRUCTION_MOVES,
     BlockedReason,
     InstructionState,
+    RetryOn,
     TaskState,
     list_sources,
 )
@@ -84,6 +85,8 @@ TASK_COLUMNS = (
     "id",
     "project_id",
     "agent_id",
+    "pool_id",
+    "retry_on",
     "plan_id",
     "ref",
     "run",
@@ -146,6 +149,17 @@ def task_sources(to: TaskState) -> str:
     return quoted(list_sources(to))
 
 
+WAITING = (TaskState.QUEUED, TaskState.RETRY)
+
+
+def next_queue(task: str) -> str:
+    """Return the SQL of the agent or pool whose queue a task waits in from now on."""
+    return f"""case when {task}.pool_id is null or {task}.retry_on = '{RetryOn.SAME}'
+            and exists (select from ledger_poolmember s
+                where s.agent_id = {task}.agent_id and s.pool_id = {task}.pool_id)
+        then {task}.agent_id else {task}.pool_id end"""
+
+
 def task_to(
     to: TaskState,
     *,
@@ -157,6 +171,8 @@ def task_to(
 ) -> str:
     """Return the UPDATE that moves tasks `t`, but not rows that may not go there.
 
+    A task that was sent to a pool waits for the pool again, or for the member that had it last.
+
     `where`, `sets` and `reason` (why it is blocked) are SQL and can read `source`. The UPDATE
     returns `columns` of the new row, its previous state as `from_state` and the attempt that was
     live as `former_attempt`. Every column costs time: a hot move asks only for what it needs.
@@ -166,6 +182,10 @@ def task_to(
         "due_noted_at = null, attempts = t.attempts + 1, ",
         TaskState.DONE: "error = null, ",
     }.get(to, "")
+    former = ""
+    if to in WAITING:
+        more += f"agent_id = {next_queue('t')}, "
+        former = ", old.agent_id as former_agent_id"
     if to != TaskState.RUNNING:
         more += "current_attempt = null, "
     if to in FINAL:
@@ -175,7 +195,7 @@ def task_to(
         version = t.version + 1, updated_at = %(now)s
     from {source} where {where} and t.state in ({task_sources(to)})
     returning {select_list("t", columns)}, old.state as from_state,
-        old.current_attempt as former_attempt"""
+        old.current_attempt as former_attempt{former}"""
 
 
 # ---- needs

@@ -174,6 +174,15 @@ class FileScope(TextChoices):
     # tasks of plans, unless their plan says otherwise
     PLANS = "plans"
     ALL = "all"
+class RetryOn(TextChoices):
+    """The members of a pool that may retry a task."""
+
+    # any that has room
+    ANY = "any"
+    # the one that made the last attempt
+    SAME = "same"
+    # not the one whose attempt failed last, while another one can
+    OTHER = "other"
 
 
 class Who(TextChoices):

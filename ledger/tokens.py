@@ -21,7 +21,7 @@ from ledger.authorization.permissions import holds_scope, may
 from ledger.authorization.principal import Principal
 from ledger.database import sql
 from ledger.database.sql import Row
-from ledger.errors import InvalidTransition, Refusal
+from ledger.errors import Invalid, InvalidTransition, Refusal
 from ledger.journal import Actor, Kind, Stamp
 from ledger.models import Agent, Project, Token
 from ledger.models.token import TokenKind
@@ -127,6 +127,8 @@ def issue(
     `tokens:write`, and only if a person grants it with `manages_tokens`; raises ValueError for
     others. `ledger.accounts.issue_token` creates one that names an account.
     """
+    if agent and agent.is_pool:
+        raise Invalid("/agent", f"'{agent.name}' is a pool. Create tokens for its members.")
     kind = TokenKind(kind)
     if manages_tokens and kind != TokenKind.OPERATOR:
         raise ValueError("Only an operator's token can manage tokens.")
@@ -398,6 +400,7 @@ def principal_of(token: Token) -> Principal:
         project_name=token.project.name,
         agent_id=token.agent_id,
         agent_name=token.agent.name if token.agent else None,
+        in_pools=bool(token.agent and token.agent.in_pools),
         scopes=frozenset(token.scopes),
     )
 
@@ -406,7 +409,8 @@ def fetch_principal(caller: Bearer, *, now: datetime) -> Principal:
     """Return the principal of a bearer token; raises the error that explains a refusal."""
     rows = sql.run(
         f"""with {caller.cte}
-        select c.*, t.kind, t.scopes, p.name as project_name
+        select c.*, t.kind, t.scopes, p.name as project_name,
+            (select a.in_pools from ledger_agent a where a.id = c.agent_id) as in_pools
         from caller c join ledger_token t on t.id = c.token_id
             join ledger_project p on p.id = c.project_id""",
         now=now,
@@ -423,6 +427,7 @@ def fetch_principal(caller: Bearer, *, now: datetime) -> Principal:
         project_name=row["project_name"],
         agent_id=row["agent_id"],
         agent_name=row["agent_name"],
+        in_pools=bool(row["in_pools"]),
         scopes=frozenset(row["scopes"]),
     )
     if not may(principal, caller.scope):

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -29,8 +29,18 @@ from ledger.tracing.spans import start_span
 from ledger.values.poll_waits import compute_poll_wait
 from retries import breaker
 from retries.breaker import CircuitBreakerOpen
+from retries.claiming import pools
 from retries.claiming.attempt_traces import trace_claim
-from retries.claiming.statements import BLOCK, CLAIM, PENDING, UNBLOCK, WHY, Pick
+from retries.claiming.statements import (
+    BLOCK,
+    CLAIM,
+    PENDING,
+    POOL_CLAIM,
+    POOL_WHY,
+    UNBLOCK,
+    WHY,
+    Pick,
+)
 from retries.decisions import AGENT_WAITS
 
 MAX_TASKS = 50
@@ -42,6 +52,13 @@ CONCURRENCY_LIMIT = "concurrency_limit"
 NO_TASK = "no_task"
 # Moves of a task take milliseconds; only an import locks a plan's tasks for longer.
 LOCKED_RETRY_S = 1
+
+
+class PoolTask(Refusal):
+    """The task was sent to a pool"""
+
+    code = "pool_task"
+    hint = "Let a member of the pool claim the task, or move it to one agent."
 
 
 class ConcurrencyLimit(Refusal):
@@ -135,10 +152,15 @@ def claim_untraced(
         "resume": bool(worker_id) and (limit == 1 if resume is None else resume),
         "limited": False,
         "ruled": False,
+        "pooled": pools.is_remembered(caller),
+        "silent": timedelta(seconds=settings.TENFOUR["SILENT_AFTER_SECONDS"]),
         "now": now,
     }
     # One statement in the usual case: no rules, no limit of attempts, and a closed breaker.
     rows = take_tasks(caller, request, probe=False)
+    if rows[0]["id"] is None and rows[0]["in_pools"] and not request["pooled"]:
+        request["pooled"] = True
+        rows = take_tasks(caller, request, probe=False)
     if rows[0]["id"] is None and rows[0]["ruled"] and not is_stopped(rows[0]):
         return claim_with_rules(caller, request)
     return claim_past_gates(caller, request, rows)
@@ -170,10 +192,13 @@ def claim_with_rules(caller: Caller, request: dict[str, Any]) -> ClaimResult:
 
 def take_tasks(caller: Caller, request: dict[str, Any], *, probe: bool) -> list[Row]:
     """Return the tasks with their attempts, or one row without a task that says why not."""
-    statement = CLAIM[type(caller), pick_of(request), request["resume"]]
+    claims, why = (POOL_CLAIM, POOL_WHY) if request["pooled"] else (CLAIM, WHY)
+    statement = claims[type(caller), pick_of(request), request["resume"]]
     rows = sql.run(statement, probe=probe, **request, **caller.params)
     if not rows:
-        rows = sql.run(WHY[type(caller)], **request, **caller.params)
+        rows = sql.run(why[type(caller)], **request, **caller.params)
+        if rows:
+            pools.remember(caller, in_pools=bool(rows[0]["in_pools"]))
     require_caller(rows, caller, request["now"])
     add_skipped_needs(rows)
     return sorted(rows, key=urgency) if len(rows) > 1 else rows
@@ -304,9 +329,9 @@ def locked_result(why: Row, task: UUID, *, now: datetime) -> ClaimResult:
     """Return the empty result for a startable task whose row is locked; else raise the reason."""
     # A claim does not wait for the row: whatever holds it, such as an import of its plan, could
     # wait for rows that the claim holds.
-    row = fetch_task(task)
-    if row["agent_id"] != why["caller_agent"]:
-        raise NotFound(f"There is no task {task}.")
+    row, caller_agent = fetch_task(task), why["caller_agent"]
+    if row["agent_id"] != caller_agent:
+        check_member(row, caller_agent)
     is_due = row["state"] == TaskState.RETRY and row["due_at"] <= now
     if (start := why["next_start_at"]) and start > now:
         noun = "task" if row["blocked_reason"] else "task's plan"
@@ -315,10 +340,22 @@ def locked_result(why: Row, task: UUID, *, now: datetime) -> ClaimResult:
         if holder := find_holder(task):
             name = holder["ref"] or holder["id"]
             raise held_back(row, f"The task waits for {name}, which has some of the same files.")
+        if row["agent_id"] == row["pool_id"] and pools.find_last_failed(task) == caller_agent:
+            name = row["agent_name"]
+            raise held_back(row, f"The task waits for another member of the pool {name}.")
         return empty_result(why, NO_TASK, retry_after_s=LOCKED_RETRY_S)
     if row["state"] == TaskState.RETRY:
         raise held_back(row, f"The task will be retried at {row['due_at']:%FT%TZ}, and not before.")
     raise invalid_transition(row, TaskState.RUNNING, Who.AGENT)
+
+
+def check_member(row: Row, agent_id: UUID) -> None:
+    """Raise NotFound if the task is not in a pool of the agent, and the reason if it is paused."""
+    pool = Agent.objects.filter(pk=row["agent_id"], member_seats__agent=agent_id).first()
+    if pool is None:
+        raise NotFound(f"There is no task {row['id']}.")
+    if pool.paused:
+        raise held_back(row, f"The pool {pool.name} is paused.")
 
 
 def held_back(row: Row, detail: str) -> InvalidTransition:
@@ -369,6 +406,8 @@ def start(
     agent = Agent.objects.filter(task__pk=task_id).first()
     if agent is None:
         raise NotFound(f"There is no task {task_id}.")
+    if agent.is_pool:
+        raise PoolTask(f"The task waits for a member of the pool {agent.name}.")
     result = claim(
         TrustedCaller(stamp.actor, agent=agent), task=task_id, worker_id=worker_id, now=stamp.at
     )

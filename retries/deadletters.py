@@ -23,7 +23,9 @@ from retries.tasks.dependents import settle_dependents
 
 def lock_letters(ids: Iterable[UUID], among: DeadLetterQuerySet) -> list[DeadLetter]:
     # With its task locked, a new dependent of the task waits until this is decided.
-    rows = among.filter(pk__in=list(ids)).select_related("task", "agent__project")
+    rows = among.filter(pk__in=list(ids)).select_related(
+        "task__pool", "task__agent", "agent__project"
+    )
     return list(rows.order_by("id").select_for_update(of=("self", "task")))
 
 
@@ -54,7 +56,7 @@ def replay(
             changed["payload"] = clean_payload(payload, pointer="/payload")[0]
             changes = journaled(list_changes(old.payload, changed["payload"]))
         row = enqueue_many(
-            [(letter.agent, spec_of_task(old, **changed))],
+            [(old.sent_to, spec_of_task(old, **changed))],
             stamp=stamp,
             replay_of=old.pk,
         )[0]

@@ -30,6 +30,7 @@ from ledger.models import (
 )
 from ledger.people.browsers import note_sign_in
 from ledger.people.invitations import invite
+from ledger.pools import membership
 from ledger.saved_views import save_view
 from ledger.secrets import encryption
 from ledger.states import TaskState
@@ -100,6 +101,9 @@ def make_world(agent: Agent, now: datetime) -> World:
     """Make one of everything that has a page, an operation of the API, or an admin action."""
     project, start = agent.project, now - timedelta(minutes=2)
     Agent.objects.filter(pk=agent.pk).update(concurrency=100)
+    pool = membership.create(
+        f"{MARK}-pool", members=[agent], project=project, stamp=Stamp(SYSTEM, now)
+    )
     ignored = send(agent, f"Ignore {MARK}", max_retries=0, on_failed="escalate", now=start)
     pull(agent, now=start)
     tick(now)
@@ -187,6 +191,7 @@ def make_world(agent: Agent, now: datetime) -> World:
         "letter_id": letter.pk,
         "pattern_id": pattern.pk,
         "agent_id": agent.pk,
+        "pool_id": pool.pk,
         "token_id": Token.objects.get(name=MARK).pk,
         "session_id": session.pk,
         "experiment_id": experiment.pk,

@@ -102,6 +102,7 @@ NOUNS: Mapping[str, Command] = {
         "Tasks with needs: list, show, import, sync, pause, restart, …", "nouns.plans.plan"
     ),
     "agent": Command("Workers: list, show, register, pause, trip, …", "nouns.agent"),
+    "pool": Command("Names that several agents work for: list, show, create, add, …", "nouns.pool"),
     "escalation": Command("Questions to people (esc): list, show, resolve, …", "nouns.escalation"),
     "on-call": Command(
         "Who is told of escalations: policies, rotas, add-policy, add-rota, …", "nouns.on_call"

@@ -21,6 +21,7 @@ from tenfour.api.groups import (
     Plans,
     Policies,
     Rotas,
+    Pools,
     Sessions,
     StandingInstructions,
     Tasks,
@@ -64,6 +65,7 @@ class Nouns(Driven[D]):
         self.tasks: Tasks[D] = Tasks(driver, core)
         self.plans: Plans[D] = Plans(driver, core)
         self.agents: Agents[D] = Agents(driver, core)
+        self.pools: Pools[D] = Pools(driver, core)
         self.escalations: Escalations[D] = Escalations(driver, core)
         self.dead_letters: DeadLetters[D] = DeadLetters(driver, core)
         self.patterns: Patterns[D] = Patterns(driver, core)

@@ -103,6 +103,9 @@ class Task(Value):
     state: str = ""
     blocked_reason: str | None = None
     agent: str = ""
+    # the pool that it was sent to, and which of its members may retry it
+    pool: str | None = None
+    retry_on: str | None = None
     priority: int = 0
     payload: Any = None
     result: Any = None
@@ -405,6 +408,24 @@ class Account(Value):
     agents: int = 0
     waits_until: datetime | None = field(default=None, metadata={"read": instant})
     limits: tuple[Json, ...] = field(default=(), metadata={"read": tuple})
+
+
+@dataclass(frozen=True)
+class Pool(Value):
+    """A name that tasks are sent to instead of one agent; each member with its state."""
+
+    id: str
+    name: str = ""
+    paused: bool = False
+    retry_on: str = "any"
+    queued: int = 0
+    retries: int = 0
+    running: int = 0
+    # in the last 24 hours
+    done: int = 0
+    oldest_at: datetime | None = field(default=None, metadata={"read": instant})
+    members: tuple[Json, ...] = field(default=(), metadata={"read": tuple})
+    created_at: datetime | None = None
 
 
 @dataclass(frozen=True)

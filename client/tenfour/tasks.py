@@ -22,6 +22,7 @@ Evidence = Literal["record", "ask", "require"]
 Reason = Literal["shutdown", "wrong_agent", "user_interrupt"]
 ExitOf = Literal["command", "verification"]
 Severity = Literal["low", "normal", "high"]
+RetryOn = Literal["any", "same", "other"]
 OnExpiry = Literal["retry", "fail"]
 
 
@@ -34,6 +35,7 @@ class Options(TypedDict, total=False):
     max_attempts: int | None
     on_exhausted: OnExhausted | None
     evidence: Evidence | None
+    retry_on: RetryOn | None
     backoff: Mapping[str, Any] | None
     lease_s: int | None
     timeout_s: int | None
@@ -51,10 +53,10 @@ def enqueue(
     idempotency_key: str | None = None,
     **options: Unpack[Options],
 ) -> Call[Task]:
-    """Enqueue a task for an agent.
+    """Enqueue a task for an agent or a pool.
 
-    Options: title, priority, needs, max_attempts, on_exhausted, evidence, backoff, lease_s,
-    timeout_s, idempotent, non_retryable, not_before (with a zone), register.
+    Options: title, priority, needs, max_attempts, on_exhausted, evidence, retry_on, backoff,
+    lease_s, timeout_s, idempotent, non_retryable, not_before (with a zone), register.
     """
     return Call(
         "POST", "/v1/tasks", Task.read, task(agent, type, payload, **options), {}, idempotency_key
@@ -99,6 +101,7 @@ def tasks(
     *,
     state: str | Iterable[str] | None = None,
     agent: str | None = None,
+    pool: str | None = None,
     type: str | None = None,
     q: str | None = None,
     plan: str | None = None,
@@ -109,8 +112,8 @@ def tasks(
     `state` is one state or several, `q` a part of the title, `plan` a plan's ref or id.
     """
     states = state if state is None or isinstance(state, str) else ",".join(state)
-    filters = {"state": states, "agent": agent, "type": type, "q": q, "plan": plan, "ref": ref}
-    params = given({**filters, "limit": str(PAGE)})
+    filters = {"agent": agent, "pool": pool, "type": type, "q": q, "plan": plan, "ref": ref}
+    params = given({"state": states, **filters, "limit": str(PAGE)})
     return Call("GET", "/v1/tasks", page_of(Task.read), params=params)
 
 
@@ -120,7 +123,7 @@ def abort(id: str, *, reason: str | None = None) -> Call[Task]:
 
 
 def change(id: str, *, version: int, **changes: Any) -> Call[Task]:
-    """Change `priority`, `agent`, `payload`, `max_attempts`, `backoff` or `not_before`.
+    """Change `priority`, `agent`, `payload`, `max_attempts`, `backoff`, `retry_on` or `not_before`.
 
     Refused if the task has changed since `version` was read.
     """

@@ -115,6 +115,10 @@ OPERATIONS: dict[str, set[str]] = {
     "plans_pause": {"invalid_transition"},
     "plans_restart": {"invalid_transition"},
     "plans_resume": {"invalid_transition"},
+    "pools_create": {"name_taken"},
+    "pools_delete": {"pool_has_tasks", "pool_removed", "unknown_agent"},
+    "pools_list": LIST,
+    "pools_update": {"pool_removed"},
     "sessions_call_tools": IDEMPOTENT | {"session_locked", "tool_call_refused"},
     "sessions_create": {"not_found", "unknown_agent"},
     "sessions_import": {

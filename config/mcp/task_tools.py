@@ -18,6 +18,7 @@ from retries.api.tasks import EnqueueQuery
 
 LISTED = (
     *("id", "ref", "plan", "title", "type", "state", "blocked_reason", "not_before", "agent"),
+    "pool",
     *("files_held_by", "attempts", "attempt_limit", "priority", "updated_at"),
 )
 MEDIA = {
@@ -108,7 +109,9 @@ class CreateArguments(In):
     action: str = Field(
         min_length=1, description="what to do, with all that the agent needs to know"
     )
-    agent: str = Field("", description="the agent's name; an agent's own token may leave it out")
+    agent: str = Field(
+        "", description="the agent's or pool's name; an agent's own token may leave it out"
+    )
     type: str = Field("code", description="a name for the kind of work, such as code or review")
     verify: str = Field("", description="a shell command that succeeds once the task is done")
     needs: list[UUID] = Field(

@@ -107,6 +107,28 @@ GAUGES: list[tuple[str, str, list[str], str]] = [
         from ages left join top using (agent) group by 1, 2""",
     ),
     (
+        "tenfour_task_pool_members",
+        "Members of pools by whether they may claim: not if they are paused, wait for a limit of "
+        "their account, or have an open breaker.",
+        ["project", "pool", "able"],
+        # The largest pools get a name.
+        f"""with members as (
+            select o.id, o.name, o.project_id, not o.paused and not a.paused
+                and coalesce(a.waits_until <= now(), true)
+                and coalesce(b.state <> 'open', true) as able
+            from ledger_poolmember m join ledger_agent o on o.id = m.pool_id
+                join ledger_agent a on a.id = m.agent_id
+                left join ledger_breaker b on b.agent_id = a.id
+            where {in_project("o.project_id")}
+        ), top as (
+            select id from members group by id order by count(*) desc limit {TOP_AGENTS}
+        ) select p.name as project, case when top.id is null then '{OTHER}' else m.name end as pool,
+            m.able::text as able, count(*) as n
+        from members m join ledger_project p on p.id = m.project_id
+            left join top on top.id = m.id
+        group by 1, 2, 3""",
+    ),
+    (
         "tenfour_instructions_waiting",
         "Unsettled tracked instructions.",
         ["project", "agent"],

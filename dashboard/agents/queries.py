@@ -70,7 +70,7 @@ PROBE_FIELDS: dict[str, Any] = {
 @compiled
 def list_agents(project: Project | None, now: datetime) -> QuerySet[Any]:
     """Return all agents with their breakers and waiting rows, as the table needs them."""
-    rows: QuerySet[Any] = of_project(Agent.objects.all(), project)
+    rows: QuerySet[Any] = of_project(Agent.objects.workers(), project)
     annotated: QuerySet[Any] = rows.select_related("project", "breaker").annotate(
         silent=Exists(find_silent(now).filter(pk=OuterRef("pk"))),
         queued=CountOf(QUEUE.values("pk")[:MOST_COUNTED]),

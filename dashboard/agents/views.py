@@ -7,7 +7,9 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.http import Http404
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
 
 from dashboard.actions import find_asked
 from dashboard.activity import queries as activity_queries
@@ -62,10 +64,12 @@ class AgentDetailPage(PageContext):
 
 
 @live_page("agents/detail.html", "agents/_agent.html", current="agents")
-def detail(visit: Visit, agent_id: UUID) -> AgentDetailPage:
+def detail(visit: Visit, agent_id: UUID) -> AgentDetailPage | HttpResponse:
     agent = queries.find_agent(agent_id, now=visit.now)
     if agent is None:
         raise Http404(f"There is no agent {agent_id}.")
+    if agent.is_pool:
+        return redirect(reverse("dashboard:pool", args=[agent_id]) + visit.scope.query)
     _, figures = read_figures(visit.scope.project, now=visit.now)
     row = build_row(agent, figures, now=visit.now)
     rates = read_rates(None, DAY, now=visit.now, agent_id=agent_id).get(agent_id) or Rates(DAY)

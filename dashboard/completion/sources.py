@@ -81,7 +81,7 @@ def states(count: Callable[[Typed], Mapping[str, int | None]]) -> Source:
 def agents(rows: Rows | None = None) -> Source:
     # Each agent comes with the number of its rows, if the list counts them.
     def list_agents(typed: Typed) -> list[Option]:
-        found = Agent.objects.filter(name__istartswith=typed.prefix)
+        found = Agent.objects.filter(name__istartswith=typed.prefix, removed_at=None)
         of_list = of_project(found, typed.project).order_by("name", "id")
         if rows is None:
             names = dict.fromkeys(of_list.values_list("name", flat=True)[: SHOWN * SHOWN])

@@ -49,7 +49,7 @@ def read_arrival(token: Token, *, now: datetime) -> Arrival:
 
 
 def list_names(project: Project) -> list[str]:
-    rows = of_project(Agent.objects.all(), project).order_by("name")
+    rows = of_project(Agent.objects.workers(), project).order_by("name")
     return list(rows.values_list("name", flat=True)[:AGENTS_LISTED])
 
 

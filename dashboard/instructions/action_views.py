@@ -90,6 +90,11 @@ def new(request: HtmxRequest) -> HttpResponse:
         messages.warning(
             request, "An identical instruction is already pending. Nothing new was sent."
         )
+    elif others := row.get("also_sent"):
+        messages.success(
+            request,
+            f"Queued for each of the {len(others) + 1:,} members. Each gets it if it checks in.",
+        )
     else:
         messages.success(
             request,

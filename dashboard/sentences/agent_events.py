@@ -1,5 +1,6 @@
 """Describe events of agents, tokens, projects and channels in sentences (pure)."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +17,8 @@ from dashboard.wording.formatting import counted, describe_waiting
 from ledger.journal import Kind
 from ledger.models import Event
 from ledger.values.text import truncate
+
+NAMED = 5  # of the agents that an event names
 
 
 def describe_breaker_event(event: Event, about: EventSubject) -> EventSentence:
@@ -101,6 +104,32 @@ def describe_attention(agent: str, message: str) -> EventSentence:
     if not quote:
         return replace(plain("person", agent, does), tone="amber")
     return EventSentence("person", agent, f"{does}:", "amber", quote, "", f" · {does}")
+
+
+def describe_pool_event(event: Event, about: EventSubject) -> EventSentence:
+    actor, pool, data = who_of(event), agent_of(event, about), event.data
+    match event.kind:
+        case Kind.POOL_CREATED:
+            return plain("n-agents", actor, f"created the pool {pool}")
+        case Kind.POOL_REMOVED:
+            moved = int(data.get("tasks") or 0)
+            tail = f": {counted(moved, 'task')} went to {data.get('moved_to')}" if moved else ""
+            return plain("s-aborted", actor, f"removed the pool {pool}", tail)
+        case Kind.POOL_CHANGED if "added" in data:
+            return plain("n-agents", actor, f"added {name_first(data['added'])} to {pool}")
+        case Kind.POOL_CHANGED if "removed" in data:
+            return plain("n-agents", actor, f"removed {name_first(data['removed'])} from {pool}")
+        case Kind.POOL_CHANGED:
+            return plain(
+                "n-agents", actor, f"set who retries {pool}’s tasks", f": {data.get('retry_on')}"
+            )
+    return unknown(event)
+
+
+def name_first(names: Sequence[str]) -> str:
+    shown = ", ".join(str(name) for name in names[:NAMED])
+    more = len(names) - NAMED
+    return f"{shown} and {more:,} more" if more > 0 else shown
 
 
 def describe_limit_event(event: Event) -> EventSentence:

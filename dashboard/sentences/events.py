@@ -5,6 +5,7 @@ from typing import Any
 from dashboard.sentences.agent_events import (
     describe_agent_event,
     describe_limit_event,
+    describe_pool_event,
     describe_project_event,
     describe_token_event,
 )
@@ -42,6 +43,8 @@ def describe_event(event: Event, about: EventSubject) -> EventSentence:
             return describe_task_event(event, about)
         case "agent":
             return describe_agent_event(event, about)
+        case "pool":
+            return describe_pool_event(event, about)
         case "limit":
             return describe_limit_event(event)
         case "token":

@@ -127,7 +127,7 @@ def initial_values(scope: Scope) -> dict[str, Any]:
 
 
 def list_agents(scope: Scope) -> list[tuple[str, str]]:
-    rows = Agent.objects.order_by("project__name", "name")
+    rows = Agent.objects.workers().order_by("project__name", "name")
     if scope.project:
         rows = rows.filter(project=scope.project)
     return list(rows.values_list("name", "project__name")[:AGENTS_SHOWN])

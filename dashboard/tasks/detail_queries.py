@@ -32,6 +32,7 @@ def find_task(task_id: UUID) -> Any:
         .select_related("plan", "replay_of", "replaced_by")
         .defer("plan__source", "plan__objective")
         .annotate(
+            pool_name=F("pool__name"),
             question_id=Subquery(asked.values("pk")[:1]),
             question_at=Subquery(asked.values("opened_at")[:1]),
             question_reason=Subquery(asked.values("reason")[:1]),

@@ -90,5 +90,5 @@ def count_tokens(project: Project | None, *, now: datetime) -> dict[str, int]:
 
 @compiled
 def list_agents(project: Project | None) -> QuerySet[Agent, str]:
-    rows = of_project(Agent.objects.all(), project).order_by("name")
+    rows = of_project(Agent.objects.workers(), project).order_by("name")
     return rows.values_list("name", flat=True).distinct()[:AGENTS_LISTED]

@@ -149,6 +149,18 @@ CHECKS: dict[str, tuple[str, str]] = {
             where not exists (select from ledger_agent a
                 where a.id = t.agent_id and a.project_id = t.project_id)""",
     ),
+    "pool": (
+        "was sent to a pool that its project does not have",
+        """select t.id, t.project_id from ledger_task t where t.pool_id is not null
+            and not exists (select from ledger_agent a
+                where a.id = t.pool_id and a.project_id = t.project_id and a.is_pool)""",
+    ),
+    "member": (
+        "is a member of {seats} pools, its row says {in_pools}",
+        """select a.id, a.project_id, a.in_pools, n.seats from ledger_agent a, lateral (
+            select count(*) as seats from ledger_poolmember m where m.agent_id = a.id
+        ) n where a.in_pools <> (n.seats > 0)""",
+    ),
     "place": (
         "{ref} of run {run} stands in plan {plan}, which is at run {now}",
         """select t.id, t.project_id, t.ref, t.run, p.ref as plan, p.run as now

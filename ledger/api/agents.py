@@ -19,6 +19,7 @@ from ledger.authorization.principal import Principal
 from ledger.database import server_time
 from ledger.models import AccountWindow, Agent, Attempt, Instruction, Project, Task
 from ledger.models.agent import AgentQuerySet
+from ledger.pools import membership
 from ledger.schemas.agents import (
     AccountOut,
     AccountWindowOut,
@@ -38,7 +39,7 @@ router = Router(tags=["agents"])
 @router.get("/agents", auth=PrincipalAuth("agents:read"), response=AgentList)
 def agents_list(request: PrincipalRequest, query: Query[ListQuery]) -> HttpResponse:
     """List the project's agents, newest first."""
-    rows = with_counts(request.auth)
+    rows = with_counts(request.auth).workers()
     page = read_page(
         filter_by_id(rows, query.id),
         limit=query.limit,
@@ -74,18 +75,19 @@ def agents_update(request: PrincipalRequest, id: str, body: AgentPatch) -> HttpR
     """Update an agent: pause or resume it, set its limit, its account or its system text.
 
     A paused agent gets no new tasks. Its running attempts continue, and it can still pull
-    instructions.
+    instructions. Of a pool, all but the pause applies to each member.
     """
     agent, stamp = find_agent(request, id), stamp_of(request)
+    workers = membership.expand([agent])
     if body.paused is not None:
         agents.pause([agent], paused=body.paused, stamp=stamp)
     if "concurrency" in body.model_fields_set:
-        agents.limit([agent], concurrency=body.concurrency, stamp=stamp)
+        agents.limit(workers, concurrency=body.concurrency, stamp=stamp)
     if "account" in body.model_fields_set:
-        accounts.set_account([agent], account=body.account or "", stamp=stamp)
+        accounts.set_account(workers, account=body.account or "", stamp=stamp)
     if "system_text" in body.model_fields_set:
         text = body.system_text or ""
-        agents.brief([agent], system_text=text, stamp=stamp)
+        agents.brief(workers, system_text=text, stamp=stamp)
     return agent_response(request, id)
 
 
@@ -97,9 +99,10 @@ def agents_reset(
 
     Its tasks are not affected.
     """
-    agent, reason = find_agent(request, id), body.reason if body else ""
+    found, reason = find_agent(request, id), body.reason if body else ""
     require_reason("agent.reset", [request.auth.project_id], reason)
-    count = agents.reset(agent, note=reason, stamp=stamp_of(request))
+    chosen, stamp = membership.expand([found]), stamp_of(request)
+    count = sum(agents.reset(each, note=reason, stamp=stamp) for each in chosen)
     return json_response({"cancelled": count})
 
 
@@ -137,11 +140,13 @@ def write_windows(rows: list[AccountWindow], now: datetime) -> list[dict[str, An
 def write_agents(rows: list[Any]) -> list[dict[str, Any]]:
     now = server_time.now()
     silent = silent_ids(rows, now)
+    pools = membership.name_pools_of([row.id for row in rows if row.in_pools])
     limits = accounts.list_windows({(row.project_id, row.account_name) for row in rows})
     return [
         AgentOut.write(
             row,
             silent=row.id in silent,
+            pools=pools.get(row.id, []),
             limits=write_windows(limits[row.project_id, row.account_name], now),
         )
         for row in rows

@@ -170,6 +170,7 @@ def as_rows(tasks: TaskQuerySet) -> "QuerySet[Task, Any]":
     rows: QuerySet[Task, Any] = tasks.values(
         *TASK_COLUMNS,
         agent_name=F("agent__name"),
+        pool_name=F("pool__name"),
         need_ids=ArraySubquery(needs),
         latest_trace=Subquery(latest),
         files_held_by=RawSQL(holder_of("ledger_task"), (), UUIDField()),  # noqa: S611

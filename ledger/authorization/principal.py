@@ -16,6 +16,7 @@ class Principal:
     agent_id: UUID | None
     agent_name: str | None
     scopes: frozenset[str]
+    in_pools: bool = False  # its agent also claims tasks of pools
 
     @property
     def is_agent(self) -> bool:

@@ -1,6 +1,6 @@
 """The models of the ledger, one noun per file."""
 
-from ledger.models.agent import AccountWindow, Agent, DailyTaskCount
+from ledger.models.agent import AccountWindow, Agent, DailyTaskCount, PoolMember
 from ledger.models.bookkeeping import ClockRun, IdempotencyKey, InstructionWords, TaskWords
 from ledger.models.breaker import Breaker
 from ledger.models.dead_letter import DeadLetter
@@ -53,6 +53,7 @@ __all__ = [
     "Need",
     "Plan",
     "PlanState",
+    "PoolMember",
     "Preference",
     "Project",
     "SavedView",

@@ -8,6 +8,7 @@ from django.db import models
 from ledger.authorization.principal import Principal
 from ledger.models.fields import key, stamp
 from ledger.models.project import Project
+from ledger.states import RetryOn
 from ledger.values.account_windows import MOST_WAIT, LimitWindow, WindowFact
 
 CONCURRENCY = (1, 1000)
@@ -21,6 +22,14 @@ class AgentQuerySet(models.QuerySet["Agent"]):
             return self.filter(id=principal.agent_id)
         return self.filter(project_id=principal.project_id)
 
+    def workers(self) -> Self:
+        """Return those that claim tasks: all but pools."""
+        return self.filter(is_pool=False)
+
+    def pools(self) -> Self:
+        """Return the pools that tasks can be sent to."""
+        return self.filter(is_pool=True, removed_at=None)
+
     def of_account(self, account: Any) -> Self:
         """Return those whose calls are billed to an account, a name or an expression."""
         # Written with both columns, so that the index of names can find an agent's own account.
@@ -33,7 +42,11 @@ class AgentQuerySet(models.QuerySet["Agent"]):
 
 
 class Agent(models.Model):
-    """A named worker; several processes can work under one name."""
+    """A named worker; several processes can work under one name.
+
+    A pool is an agent too, because tasks are sent to either one by its name. Its members claim its
+    tasks, and it makes no call of its own.
+    """
 
     id = key()
     project = models.ForeignKey(Project, models.PROTECT, db_index=False)
@@ -59,6 +72,17 @@ class Agent(models.Model):
     # when it last got or reported work, to a few seconds: see ledger/values/poll_waits.py
     last_worked_at = models.DateTimeField(null=True, editable=False)
     created_at = stamp()
+    is_pool = models.BooleanField(db_default=False, editable=False)
+    # Most agents are in no pool, and their claims look at no pool: see retries/claims.py.
+    in_pools = models.BooleanField(db_default=False, editable=False)
+    retry_on = models.CharField(
+        max_length=5,
+        choices=RetryOn.choices,
+        db_default=RetryOn.ANY,
+        help_text="the members of the pool that retry a task, unless the task says otherwise",
+    )
+    # A removed pool stays for its past tasks. No task can be sent to it.
+    removed_at = models.DateTimeField(null=True, editable=False)
 
     objects = AgentQuerySet.as_manager()
 
@@ -69,6 +93,9 @@ class Agent(models.Model):
                 condition=models.Q(concurrency=None) | models.Q(concurrency__range=CONCURRENCY),
                 name="agent_concurrency_in_range",
             ),
+            models.CheckConstraint(
+                condition=models.Q(retry_on__in=RetryOn.values), name="agent_retry_on_known"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -77,6 +104,18 @@ class Agent(models.Model):
     @property
     def account_name(self) -> str:
         return self.account or self.name
+
+
+class PoolMember(models.Model):
+    """`agent` claims tasks of `pool`; written by `ledger.pools`."""
+
+    pk = models.CompositePrimaryKey("agent_id", "pool_id")
+    agent = models.ForeignKey(Agent, models.CASCADE, related_name="pool_seats", db_index=False)
+    pool = models.ForeignKey(Agent, models.CASCADE, related_name="member_seats")
+    added_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.agent_id} in {self.pool_id}"
 
 
 class AccountWindowQuerySet(models.QuerySet["AccountWindow"]):

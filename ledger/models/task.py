@@ -8,7 +8,7 @@ from django.db import models
 from django.db.models import F, Func, Q
 
 from ledger.authorization.principal import Principal
-from ledger.models.agent import Agent
+from ledger.models.agent import Agent, PoolMember
 from ledger.models.fields import key, one_of, rule
 from ledger.models.plan import Plan
 from ledger.models.project import Project
@@ -19,6 +19,7 @@ from ledger.states import (
     FailureType,
     Outcome,
     Proof,
+    RetryOn,
     TaskState,
 )
 
@@ -41,9 +42,14 @@ class TaskQuerySet(models.QuerySet["Task"]):
         return self.filter(replaced_by=None)
 
     def visible_to(self, principal: Principal) -> Self:
-        if principal.is_agent:
+        if not principal.is_agent:
+            return self.filter(project_id=principal.project_id)
+        if principal.agent_id is None or not principal.in_pools:
             return self.filter(agent_id=principal.agent_id)
-        return self.filter(project_id=principal.project_id)
+        # its own tasks, and those that wait in its pools: few ids, so that an index serves lists
+        seats = PoolMember.objects.filter(agent_id=principal.agent_id)
+        queues = [principal.agent_id, *seats.values_list("pool_id", flat=True)]
+        return self.filter(agent_id__in=queues)
 
 
 class Task(models.Model):
@@ -58,6 +64,19 @@ class Task(models.Model):
     # of an insert; `manage.py audit_ledger` checks instead.
     project = models.ForeignKey(Project, models.PROTECT, db_index=False, db_constraint=False)
     agent = models.ForeignKey(Agent, models.PROTECT, db_index=False, db_constraint=False)
+    # The pool that it was sent to, which is also its agent while it waits in the pool's queue. A
+    # claim gives it to a member: see the function `task_to` in ledger/moves.py.
+    pool = models.ForeignKey(
+        Agent,
+        models.PROTECT,
+        null=True,
+        db_index=False,
+        db_constraint=False,
+        related_name="pool_tasks",
+    )
+    retry_on = models.CharField(  # noqa: DJ001 - null: as its plan or its pool says
+        max_length=5, null=True, choices=RetryOn.choices
+    )
     plan = models.ForeignKey(Plan, models.PROTECT, null=True, db_index=False)
     ref = models.CharField(max_length=258, null=True)  # noqa: DJ001 - null: not in a plan
     run = models.IntegerField(null=True, help_text="the plan's run that created the task")
@@ -211,6 +230,17 @@ class Task(models.Model):
             ),
             models.Index(fields=["project", "id"], name="task_project"),
             models.Index(fields=["agent", "id"], name="task_agent"),
+            models.Index(fields=["pool", "id"], condition=Q(pool__isnull=False), name="task_pool"),
+            models.Index(
+                fields=["pool", "completed_at"],
+                condition=Q(pool__isnull=False, completed_at__isnull=False),
+                name="task_pool_completed",
+            ),
+            models.Index(
+                fields=["pool"],
+                condition=Q(pool__isnull=False) & ~Q(state__in=FINAL),
+                name="task_of_pool_open",
+            ),
             models.Index(fields=["plan", "id"], condition=Q(plan__isnull=False), name="task_plan"),
             # includes running tasks: an index on that state would cost every claim a write
             models.Index(
@@ -245,6 +275,11 @@ class Task(models.Model):
 
     def __str__(self) -> str:
         return self.title or f"{self.type} {self.id}"
+
+    @property
+    def sent_to(self) -> Agent:
+        """Return the pool that another run of it is sent to, or else its agent."""
+        return self.agent if self.pool is None or self.pool.removed_at else self.pool
 
 
 class TaskHistory(models.Model):

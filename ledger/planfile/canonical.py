@@ -41,6 +41,7 @@ DEFAULTS = (
     "max_attempts",
     "on_exhausted",
     "evidence",
+    "retry_on",
     "backoff",
     "lease_s",
     "timeout_s",
@@ -156,6 +157,9 @@ def read_task(item: Any, n: int, *, plan: str, defaults: Mapping[str, Any]) -> P
     evidence = read_value(task, "evidence", str, None, at)
     if evidence not in (None, "record", "ask", "require"):
         raise Invalid(f"{at}/evidence", "evidence must be 'record', 'ask' or 'require'.")
+    retry_on = read_value(task, "retry_on", str, None, at)
+    if retry_on not in (None, "any", "same", "other"):
+        raise Invalid(f"{at}/retry_on", "retry_on must be 'any', 'same' or 'other'.")
     own_ref = read_task_ref(task, n, plan=plan)
     title = read_value(task, "title", str, "", at)
     if "title" in item and not title.strip():
@@ -171,6 +175,7 @@ def read_task(item: Any, n: int, *, plan: str, defaults: Mapping[str, Any]) -> P
         max_attempts=read_value(task, "max_attempts", int, None, at),
         on_exhausted=on_exhausted,
         evidence=evidence,
+        retry_on=retry_on,
         backoff=read_backoff(task, at),
         lease_s=read_value(task, "lease_s", int, None, at),
         timeout_s=read_value(task, "timeout_s", int, None, at),

@@ -60,7 +60,17 @@ NAMES = {
     "acceptance_criteria": "done",
 }
 NEEDS = ("needs", "depends_on", "depends-on", "dependencies")
-TEXTS = ("ref", "id", "type", "agent", "title", "on_exhausted", "evidence", "not_before")
+TEXTS = (
+    "ref",
+    "id",
+    "type",
+    "agent",
+    "title",
+    "on_exhausted",
+    "evidence",
+    "retry_on",
+    "not_before",
+)
 NO_REF = ("none", "n/a", "-", "—")
 PLAN_ELEMENTS = ("title", "objective", "needs", "depends_on")
 BOOLEANS = {"true": True, "false": False}

@@ -219,6 +219,7 @@ class PlanTask:
     max_attempts: int | None = None
     on_exhausted: str = "escalate"
     evidence: str | None = None
+    retry_on: str | None = None
     backoff: dict[str, Any] = field(default_factory=dict)
     lease_s: int | None = None
     timeout_s: int | None = None
@@ -231,8 +232,9 @@ class PlanTask:
     def source(self) -> dict[str, Any]:
         found = {each.name: getattr(self, each.name) for each in fields(self) if each.compare}
         # Without them it is as in plans that were stored before they existed.
-        if self.evidence is None:
-            del found["evidence"]
+        for name in ("evidence", "retry_on"):
+            if found[name] is None:
+                del found[name]
         del found["not_before"]
         return found | write_time(self.not_before)
 

@@ -30,12 +30,13 @@ StateCounts = dict[str, int]
 def list_tasks(plan: Plan) -> list[Row]:
     """Return a plan's current tasks by number, each with `agent_name` and `need_refs`."""
     rows = sql.run(
-        f"""select {moves.task_columns("t")}, g.name as agent_name, array(
+        f"""select {moves.task_columns("t")}, g.name as agent_name, o.name as pool_name, array(
             select coalesce(n.ref, n.id::text) from ledger_need d
                 join ledger_task n on n.id = d.need_id where d.task_id = t.id
             union all select m.ref from ledger_missingneed m where m.task_id = t.id
             order by 1) as need_refs
         from ledger_task t join ledger_agent g on g.id = t.agent_id
+            left join ledger_agent o on o.id = t.pool_id
         where t.plan_id = %(plan)s and t.replaced_by_id is null""",
         plan=plan.pk,
     )

@@ -192,6 +192,8 @@ class PlanImport:
         rows = Agent.objects.filter(project=self.project, name__in=wanted)
         known = {agent.name: agent for agent in rows}
         for name, places in wanted.items():
+            if name in known:
+                agents.check_open(known[name])
             pointers = [f"/tasks/{n}/agent" for n in places]
             agents.check_name(name, pointer=pointers[0])
             if name in known:
@@ -338,12 +340,13 @@ class PlanImport:
         row = prepare_columns(self.agents[task.agent], plan_spec(task), pointer=at)
         names = ("title", "type", "priority", "payload", "redactions", "max_attempts")
         more = ("on_exhausted", "evidence", "lease_s", "timeout_s", "idempotent", "non_retryable")
+        sent_to = ("pool_id", "retry_on")
         # A time that a person has set stays, unless the file's own changes.
         timing = ("not_before",) if is_timed else ()
         Task.objects.filter(pk=id).update(
             agent=self.agents[task.agent],
             attempt_limit=row["max_attempts"],
-            **{name: row[name] for name in (*names, *more, *timing, *BACKOFF)},
+            **{name: row[name] for name in (*names, *more, *sent_to, *timing, *BACKOFF)},
         )
         journal.record(
             Kind.TASK_CHANGED,

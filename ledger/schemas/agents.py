@@ -68,6 +68,8 @@ class AccountOut(Shape):
 class AgentOut(Shape):
     id: UUID = field("the agent's id", AGENT_ID)
     name: str = field("unique in the project", "coder")
+    pools: list[str] = field("the pools whose tasks it claims, beside its own", given=True)
+    is_pool: bool = field("true if the name is that of a pool, which makes no calls of its own")
     paused: bool = field("true if it gets no new tasks")
     waits_until: datetime | None = field(
         "when a limit of its account resets: until then it gets no new tasks; "

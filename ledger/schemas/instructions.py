@@ -81,6 +81,11 @@ class InstructionOut(Shape, keyed=True):
     id: UUID = field("the instruction's id")
     agent: str = field("the agent's name", "coder", source="agent_name")
     agent_id: UUID = field("the agent's id", AGENT_ID)
+    also_sent: list[UUID] = field(
+        "if it was sent to a pool, the instructions to the other members; else empty",
+        [],
+        source=lambda row: row.get("also_sent") or [],
+    )
     task: UUID | None = field("the task that it belongs to, or null", source="task_id")
     content: str = field("the text without a prefix", "Check if the OpenSpec CLI is available")
     text: str = field(

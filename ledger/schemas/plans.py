@@ -136,6 +136,12 @@ class PlanTaskOut(Shape, keyed=True):
     type: str = field("a name for the kind of work", "auto")
     agent: str = field("the agent's name", "coder", source="agent_name")
     agent_id: UUID = field("the agent's id", AGENT_ID)
+    pool: str | None = field(
+        "the pool that it was sent to, or null",
+        None,
+        # a row of a dry run comes without it
+        source=lambda row: row.get("pool_name"),
+    )
     state: TaskState = field("the task's state", "blocked")
     blocked_reason: str | None = field(
         "why it is blocked, such as dependency or breaker_open", "dependency"

@@ -18,7 +18,7 @@ from ledger.schemas.shared import (
     ListQuery,
     Registering,
 )
-from ledger.states import EvidenceLevel, Proof, TaskState, Who, allowed_moves, proof_of
+from ledger.states import EvidenceLevel, Proof, RetryOn, TaskState, Who, allowed_moves, proof_of
 from ledger.tasks.spec import (
     LEASE_S,
     MAX_ATTEMPTS,
@@ -26,6 +26,11 @@ from ledger.tasks.spec import (
     MAX_TASKS_PER_CALL,
     TIMEOUT_S,
     TITLE_LENGTH,
+)
+
+RETRY_ON = (
+    "the members of its pool that may retry it: any, same (the one that had it last), or other "
+    "(not the one that failed last, while another one can); as its pool says if missing"
 )
 
 
@@ -56,7 +61,9 @@ class TaskIn(
         },
     },
 ):
-    agent: str = Field("", description="the agent's name; optional for an agent's own token")
+    agent: str = Field(
+        "", description="the name of an agent or pool; optional for an agent's own token"
+    )
     type: str = Field(description="a name for the kind of work, such as code or review")
     title: str = Field("", max_length=TITLE_LENGTH, description="what to do, in one line")
     payload: Any = Field(
@@ -90,6 +97,7 @@ class TaskIn(
         "without a check back to the agent once, 'require' asks a person to accept it without "
         "proof; as its plan or its project says if missing",
     )
+    retry_on: RetryOn | None = Field(None, description=RETRY_ON)
     backoff: BackoffIn | None = Field(None, description="the delays before retries")
     lease_s: StrictInt | None = Field(
         None, ge=LEASE_S[0], le=LEASE_S[1], description="seconds of a lease; a heartbeat renews it"
@@ -110,7 +118,7 @@ class TaskIn(
 
 class TaskPatch(In, example={"priority": 5}):
     priority: StrictInt | None = Field(None, description="higher goes first; 0 is usual")
-    agent: str | None = Field(None, description="the name of the agent to move the task to")
+    agent: str | None = Field(None, description="the name of the agent or pool to move the task to")
     payload: Any = Field(None, description="the new payload; not while the task is running")
     max_attempts: StrictInt | None = Field(
         None,
@@ -123,6 +131,7 @@ class TaskPatch(In, example={"priority": 5}):
     evidence: EvidenceLevel | None = Field(
         None, description="what is asked for before it is done: record, ask, or require"
     )
+    retry_on: RetryOn | None = Field(None, description=RETRY_ON)
     not_before: AwareDatetime | None = Field(
         None,
         description="no attempt starts before this time, at most 366 days ahead; a time that has "
@@ -143,6 +152,7 @@ class ManyQuery(Schema):
 class TaskQuery(ListQuery):
     state: str = Field("", description=STATES)
     agent: str = Field("", description=AGENT_ID_OR_NAME)
+    pool: str = Field("", description="the name or id of a pool that it was sent to")
     type: str = Field("", description="the task's type")
     q: str = Field("", max_length=200, description="text in the title")
     plan: str = Field("", description=PLAN_ID_OR_REF)
@@ -169,8 +179,21 @@ class TaskOut(Shape, keyed=True):
     priority: int = field("higher goes first; 0 is usual")
     state: TaskState = field("the task's state", "running")
     blocked_reason: str | None = field("why it is blocked, such as dependency or breaker_open")
-    agent: str = field("the agent's name", "coder", source="agent_name")
+    agent: str = field(
+        "the agent's name; while it waits in the queue of a pool, the pool's name",
+        "coder",
+        source="agent_name",
+    )
     agent_id: UUID = field("the agent's id", AGENT_ID)
+    pool: str | None = field(
+        "the pool that it was sent to, or null",
+        None,
+        # Only a member of pools claims a task of one.
+        source=lambda row: row.get("pool_name"),
+    )
+    retry_on: RetryOn | None = field(
+        "the members of its pool that may retry it: any, same or other; null outside a pool", None
+    )
     allowed_moves: list[str] = field(
         "states that the caller may move it to",
         ["done", "retry", "failed", "escalated", "blocked", "queued", "aborted"],

@@ -25,7 +25,16 @@ SHOWN = (PATH, "tool", "command", "line")
 SHOWN_LENGTH = 200
 
 # A rule's agent, or any agent of its project.
-IN_SCOPE = "r.project_id = c.project_id and (r.agent_id is null or r.agent_id = c.agent_id)"
+
+
+def is_for(agent: str) -> str:
+    """Return the condition that the rule `r` is for all agents, for this one, or for its pool."""
+    return f"""(r.agent_id is null or r.agent_id = {agent} or exists (
+                select from ledger_poolmember s
+                where s.agent_id = {agent} and s.pool_id = r.agent_id))"""
+
+
+IN_SCOPE = f"r.project_id = c.project_id and {is_for('c.agent_id')}"
 EXACT = "%(data)s::jsonb @> r.match_exact"
 PATH_FITS = "(r.path_pattern is null or %(path)s::text ~ r.path_pattern)"
 # What a rule expects does not trigger it: a changelog entry does not ask for another one.
@@ -40,10 +49,14 @@ def has_rule_for_signal(caller: str = "caller") -> str:
             where {IN_SCOPE} and r.signal_type = %(type)s and not r.paused limit 1)"""
 
 
-def has_rule_for_claim(*, project: str, agent: str) -> str:
-    """Return the SQL of whether a rule waits for claims of this agent; null if none does."""
+def has_rule_for_claim(*, project: str, agent: str, pooled: bool) -> str:
+    """Return the SQL of whether a rule waits for claims of this agent; null if none does.
+
+    Without `pooled`, the agent is in no pool.
+    """
+    mine = is_for(agent) if pooled else f"(r.agent_id is null or r.agent_id = {agent})"
     return f"""(select true from ledger_standinginstruction r
-            where r.project_id = {project} and (r.agent_id is null or r.agent_id = {agent})
+            where r.project_id = {project} and {mine}
                 and r.event = '{Trigger.TASK_CLAIMED}' and not r.paused limit 1)"""
 
 
@@ -138,7 +151,7 @@ def clock_rules() -> str:
             jsonb_build_object('event', '{Trigger.EVERY}', 'interval_s', r.interval_s) as trigger,
             'slot:' || {SLOT}::bigint as once
         from ledger_standinginstruction r join ledger_agent a on a.project_id = r.project_id
-            and (r.agent_id is null or r.agent_id = a.id)
+            and {is_for("a.id")}
         where r.event = '{Trigger.EVERY}' and not r.paused
             and (%(only)s::uuid is null or r.project_id = %(only)s)
             and a.last_seen_at > %(alive_since)s and {SLOT_BEGAN} > r.activated_at

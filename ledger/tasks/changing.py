@@ -1,24 +1,27 @@
 """Change a task that is not over."""
 
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from django.db import transaction
 from psycopg.types.json import Jsonb
 
 from ledger import journal, moves
+from ledger.agents import hold_pools
 from ledger.database import sql
 from ledger.database.sql import Row
 from ledger.errors import InvalidTransition
 from ledger.journal import Kind, Stamp
 from ledger.models import Agent
 from ledger.secrets.notes import noted
-from ledger.states import BlockedReason, TaskState
+from ledger.states import BlockedReason, RetryOn, TaskState
 from ledger.tasks.lineage import fetch_at_version
 from ledger.tasks.payload_changes import journaled, list_changes
-from ledger.tasks.spec import BACKOFF, Backoff, check_not_before, clean_payload
+from ledger.tasks.spec import BACKOFF, Backoff, check_not_before, check_retry_on, clean_payload
 from ledger.tokens import TrustedCaller
 
 # the agents before and after, in the event's data, if these differ
@@ -38,9 +41,20 @@ DUE_AT = f"""case when t.state <> '{TaskState.RETRY}' or %(not_before)s::timesta
             else greatest(t.due_at, %(not_before)s) end"""
 IS_EARLY = "coalesce(%(not_before)s > %(now)s, false)"
 
+# the member of the task's pool that had it last
+LAST_MEMBER = """(select p.agent_id from ledger_attempt p
+                join ledger_poolmember s on s.agent_id = p.agent_id and s.pool_id = t.pool_id
+                where p.task_id = t.id and p.number = t.attempts)"""
+
 CHANGE = f"""with {TrustedCaller.cte}, changed as (
     update ledger_task t set priority = coalesce(%(priority)s, t.priority),
-        agent_id = coalesce(%(to_agent)s, t.agent_id),
+        agent_id = case when %(to_agent)s::uuid is not null then %(to_agent)s
+            when %(retry_on)s::text is null or t.pool_id is null
+                or t.state = '{TaskState.RUNNING}' then t.agent_id
+            when %(retry_on)s = '{RetryOn.SAME}' then coalesce({LAST_MEMBER}, t.agent_id)
+            else t.pool_id end,
+        pool_id = case when %(to_agent)s::uuid is null then t.pool_id else %(to_pool)s end,
+        retry_on = coalesce(%(retry_on)s, t.retry_on, %(pool_retry_on)s),
         payload = coalesce(%(payload)s, t.payload),
         redactions = coalesce(%(redactions)s, t.redactions),
         max_attempts = coalesce(%(max_attempts)s, t.max_attempts),
@@ -74,7 +88,9 @@ CHANGE = f"""with {TrustedCaller.cte}, changed as (
         to_state="case when m.state <> m.from_state then m.state end",
         data=f"%(data)s || {REASSIGNED} || {moves.START_REASON}",
     )
-}) select m.*, g.name as agent_name from changed m join ledger_agent g on g.id = m.agent_id"""
+}) select m.*, g.name as agent_name, p.name as pool_name
+from changed m join ledger_agent g on g.id = m.agent_id
+    left join ledger_agent p on p.id = m.pool_id"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +103,7 @@ class Change:
     max_attempts: int | None = None
     backoff: Backoff | None = None
     evidence: str | None = None
+    retry_on: str | None = None
     not_before: datetime | None = None
 
     @property
@@ -104,6 +121,7 @@ def change(task_id: UUID, asked: Change, *, version: int, note: str = "", stamp:
     """
     if not asked.names:
         return fetch_at_version(task_id, version=version)
+    check_retry_on(asked.retry_on, "/retry_on")
     check_not_before(asked.not_before, "/not_before")
     payload, redactions = None, Counter[str]()
     changes: dict[str, Any] = {}
@@ -112,23 +130,29 @@ def change(task_id: UUID, asked: Change, *, version: int, note: str = "", stamp:
         before = fetch_at_version(task_id, version=version)
         changes = journaled(list_changes(before["payload"], payload))
         changes["attempt"] = before["attempts"] + 1
-    rows = sql.run(
-        CHANGE,
-        id=task_id,
-        version=version,
-        priority=asked.priority,
-        to_agent=asked.agent.pk if asked.agent else None,
-        payload=None if payload is None else Jsonb(payload),
-        redactions=None if payload is None else Jsonb(redactions),
-        max_attempts=asked.max_attempts,
-        evidence=asked.evidence,
-        not_before=asked.not_before,
-        **(asdict(asked.backoff) if asked.backoff else dict.fromkeys(BACKOFF)),
-        unless_running=asked.payload is not None or asked.agent is not None,
-        data=Jsonb({"changed": asked.names} | changes | noted(note)),
-        now=stamp.at,
-        **TrustedCaller(stamp.actor, request_id=stamp.request_id).params,
-    )
+    pool = asked.agent if asked.agent and asked.agent.is_pool else None
+    with transaction.atomic() if pool else nullcontext():
+        hold_pools([pool] if pool else [])
+        rows = sql.run(
+            CHANGE,
+            id=task_id,
+            version=version,
+            priority=asked.priority,
+            to_agent=asked.agent.pk if asked.agent else None,
+            to_pool=pool.pk if pool else None,
+            retry_on=asked.retry_on,
+            pool_retry_on=pool.retry_on if pool else None,
+            payload=None if payload is None else Jsonb(payload),
+            redactions=None if payload is None else Jsonb(redactions),
+            max_attempts=asked.max_attempts,
+            evidence=asked.evidence,
+            not_before=asked.not_before,
+            **(asdict(asked.backoff) if asked.backoff else dict.fromkeys(BACKOFF)),
+            unless_running=asked.payload is not None or asked.agent is not None,
+            data=Jsonb({"changed": asked.names} | changes | noted(note)),
+            now=stamp.at,
+            **TrustedCaller(stamp.actor, request_id=stamp.request_id).params,
+        )
     if rows:
         return rows[0]
     row = fetch_at_version(task_id, version=version)

@@ -11,7 +11,7 @@ from django.db import transaction
 from psycopg.types.json import Jsonb
 
 from ledger import journal, moves
-from ledger.agents import register
+from ledger.agents import hold_pools, register
 from ledger.database import server_time, sql
 from ledger.database.sql import Row
 from ledger.journal import SYSTEM, Actor, Kind, Stamp
@@ -28,6 +28,8 @@ from ledger.tokens import TrustedCaller
 # the columns that the caller sets, with their types
 COLUMNS = {
     "agent_id": "uuid",
+    "pool_id": "uuid",
+    "retry_on": "text",
     "plan_id": "uuid",
     "ref": "text",
     "run": "int",
@@ -198,12 +200,17 @@ def enqueue_many(
         **TrustedCaller(stamp.actor, project_id=project_id, request_id=stamp.request_id).params,
     }
     specs = [spec for _, spec in requests]
-    if any(spec.needs or spec.after or spec.missing for spec in specs):
-        with transaction.atomic():
-            needs = lock_needs(specs, project_id=project_id, agent_id=visible_to_agent)
-            rows = insert_with_needs(tasks, needs, **params)
-    else:
-        rows = insert_tasks(tasks, **params)
+    waits = any(spec.needs or spec.after or spec.missing for spec in specs)
+    pools = [agent for agent, _ in requests if agent.is_pool]
+
+    def insert() -> list[Row]:
+        hold_pools(pools)
+        if not waits:
+            return insert_tasks(tasks, **params)
+        needs = lock_needs(specs, project_id=project_id, agent_id=visible_to_agent)
+        return insert_with_needs(tasks, needs, **params)
+
+    rows = transaction.atomic(insert)() if waits or pools else insert()
     known = {
         **NEW,
         "project_id": project_id,
@@ -219,6 +226,7 @@ def enqueue_many(
             **row,
             "attempt_limit": task["max_attempts"],
             "agent_name": agent.name,
+            "pool_name": agent.name if agent.is_pool else None,
         }
         for row, task, (agent, _) in zip(rows, tasks, requests, strict=True)
     ]
@@ -298,6 +306,8 @@ def prepare_columns(
     attempts = tenfour["TASK_MAX_ATTEMPTS"] if spec.max_attempts is None else spec.max_attempts
     return {
         "agent_id": agent.pk,
+        "pool_id": agent.pk if agent.is_pool else None,
+        "retry_on": spec.retry_on or (agent.retry_on if agent.is_pool else None),
         "plan_id": spec.plan_id,
         "ref": spec.ref,
         "run": spec.run,

@@ -16,8 +16,10 @@ from ledger.states import TaskState, Who, allowed_moves
 def fetch_task(task_id: UUID) -> Row:
     """Return a task's row with the columns that a move returns; raises NotFound."""
     rows = sql.run(
-        f"""select {moves.task_columns("t")}, g.name as agent_name
-        from ledger_task t join ledger_agent g on g.id = t.agent_id where t.id = %(id)s""",
+        f"""select {moves.task_columns("t")}, g.name as agent_name, p.name as pool_name
+        from ledger_task t join ledger_agent g on g.id = t.agent_id
+            left join ledger_agent p on p.id = t.pool_id
+        where t.id = %(id)s""",
         id=task_id,
     )
     if not rows:

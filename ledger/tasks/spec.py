@@ -16,7 +16,7 @@ from ledger.errors import Invalid, PayloadTooLarge
 from ledger.models import Task
 from ledger.models.task import OnExhausted
 from ledger.secrets.redaction import redact, redacted
-from ledger.states import EvidenceLevel
+from ledger.states import EvidenceLevel, RetryOn
 
 TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
 TITLE_LENGTH = 200
@@ -59,6 +59,7 @@ class Spec:
     max_attempts: int | None = None
     on_exhausted: str | None = None
     evidence: str | None = None  # None: as its plan or its project says
+    retry_on: str | None = None  # None: as its pool says
     backoff: Backoff = Backoff()
     lease_s: int | None = None
     timeout_s: int | None = None
@@ -79,6 +80,7 @@ SHARED = (
     "max_attempts",
     "on_exhausted",
     "evidence",
+    "retry_on",
     "lease_s",
     "timeout_s",
     "idempotent",
@@ -125,9 +127,15 @@ def check(spec: Spec, *, pointer: str) -> None:
         )
     if spec.evidence is not None and spec.evidence not in EvidenceLevel.values:
         raise Invalid(f"{pointer}/evidence", "evidence must be 'record', 'ask' or 'require'.")
+    check_retry_on(spec.retry_on, f"{pointer}/retry_on")
     check_not_before(spec.not_before, f"{pointer}/not_before")
     if spec.plan_id is None and len(spec.needs) > MAX_NEEDS:
         raise Invalid(f"{pointer}/needs", f"A task can need at most {MAX_NEEDS} other tasks.")
+
+
+def check_retry_on(value: str | None, pointer: str) -> None:
+    if value is not None and value not in RetryOn.values:
+        raise Invalid(pointer, "retry_on must be 'any', 'same' or 'other'.")
 
 
 def check_not_before(value: datetime | None, pointer: str) -> None:

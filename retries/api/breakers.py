@@ -7,6 +7,7 @@ from ledger.api.agents import agent_response, find_agent
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, stamp_of
 from ledger.errors import InvalidTransition
 from ledger.models import Agent, Breaker
+from ledger.pools import membership
 from ledger.schemas.agents import AgentOut
 from ledger.states import BreakerState
 from retries import breaker_actions
@@ -21,7 +22,8 @@ def agents_trip_breaker(
 ) -> HttpResponse:
     """Open the agent's breaker: the agent gets no tasks until the breaker lets a probe through."""
     reason = (body.reason if body else "").strip() or "by hand"
-    breaker_actions.trip([find_agent(request, id)], reason=reason, stamp=stamp_of(request))
+    agents = membership.expand([find_agent(request, id)])
+    breaker_actions.trip(agents, reason=reason, stamp=stamp_of(request))
     return agent_response(request, id)
 
 
@@ -37,7 +39,9 @@ def agents_keep_breaker_open(
     """
     agent = find_agent(request, id)
     reason = body.reason if body else ""
-    if not breaker_actions.keep_open([agent], reason=reason, stamp=stamp_of(request)):
+    if not breaker_actions.keep_open(
+        membership.expand([agent]), reason=reason, stamp=stamp_of(request)
+    ):
         check_kept_open(agent)
     return agent_response(request, id)
 
@@ -55,5 +59,5 @@ def check_kept_open(agent: Agent) -> None:
 def agents_reset_breaker(request: PrincipalRequest, id: str) -> HttpResponse:
     """Close the agent's breaker and clear its failure count."""
     agent = find_agent(request, id)
-    breaker_actions.reset([agent], stamp=stamp_of(request))
+    breaker_actions.reset(membership.expand([agent]), stamp=stamp_of(request))
     return agent_response(request, id)

@@ -3,6 +3,7 @@
 from typing import Any
 from uuid import UUID
 
+from django.db.models import Q
 from django.http import HttpResponse
 from ninja import Body, Router
 
@@ -65,7 +66,8 @@ def claim_body(claimed: ClaimResult) -> dict[str, Any]:
 
 def fetch_own_task(request: BearerRequest, id: UUID) -> Row:
     row = fetch_task(id)
-    if not Token.objects.filter(digest=request.auth.digest, agent=row["agent_id"]).exists():
+    mine = Q(agent=row["agent_id"]) | Q(agent__pool_seats__pool=row["agent_id"])
+    if not Token.objects.filter(mine, digest=request.auth.digest).exists():
         # The same text as `fetch_task`: it must not reveal that the task exists.
         raise NotFound(f"There is no task {id}.")
     return row

@@ -132,6 +132,8 @@ def tasks_list(request: PrincipalRequest, query: Query[TaskQuery]) -> HttpRespon
         rows = rows.filter(state__in=parse_states(query.state, TaskState))
     if query.agent:
         rows = rows.filter(agent=find_agent_id(request.auth, query.agent))
+    if query.pool:
+        rows = rows.filter(pool=find_agent_id(request.auth, query.pool))
     if query.type:
         rows = rows.filter(type=query.type)
     if query.q:
@@ -174,6 +176,7 @@ def tasks_update(request: PrincipalRequest, id: UUID, body: TaskPatch) -> HttpRe
             max_attempts=body.max_attempts,
             backoff=backoff_of(body.backoff) if body.backoff else None,
             evidence=body.evidence,
+            retry_on=body.retry_on,
             not_before=body.not_before,
         ),
         version=parse_if_match(request),

@@ -1,6 +1,6 @@
 """An attempt's report: decide what comes next, and write it in one transaction."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -11,7 +11,7 @@ from ledger.database import server_time, sql
 from ledger.database.sql import Row
 from ledger.errors import Refusal
 from ledger.journal import Actor
-from ledger.states import EvidenceLevel, Outcome, TaskState
+from ledger.states import EvidenceLevel, Outcome, RetryOn, TaskState
 from ledger.tasks.spec import Backoff
 from ledger.tokens import Caller, TrustedCaller
 from ledger.tracing.spans import start_span
@@ -142,6 +142,9 @@ def settle(row: Row, report: Report, *, caller: Caller, now: datetime) -> Reply 
     decision = decide(case_of(row, report, now=now))
     if decision.agent_waits:
         decision = store_wait(row["agent_id"], decision, caller=caller, now=now)
+        if row["pool_id"] and row["retry_on"] != RetryOn.SAME:
+            # The agent waits, and another member of the pool may have room.
+            decision = replace(decision, delay_s=0.0)
     error = error_of(report, decision)
     fields = decision_fields(decision, now=now)
     if outside := find_outside(row, report):

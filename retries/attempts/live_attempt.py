@@ -137,8 +137,10 @@ def end_statement(caller: type[Caller], to: TaskState, *, opens: bool = True) ->
             report_digest = %(report_digest)s, usage = %(usage)s, checks = %(checks)s,
             tree = %(tree)s, decision = {WITH_ESCALATION if asks else DECISION}
         where a.id = (select former_attempt from moved)"""
+    # A pool's task is no longer that of the member whose attempt ended.
+    agent = "m.former_agent_id" if to in moves.WAITING else "m.agent_id"
     ctes["journaled"] = journal.insert(
-        "moved", kind=f"'{KINDS[to]}'", subject="task", data="%(data)s"
+        "moved", kind=f"'{KINDS[to]}'", subject="task", agent=agent, data="%(data)s"
     )
     named = ",\n    ".join(f"{name} as ({text})" for name, text in ctes.items())
     escalation = "(select o.id from opened o)" if asks else "null::uuid"

@@ -9,6 +9,7 @@ from ledger.standing_instructions.firing import has_rule_for_claim
 from ledger.states import BlockedReason, TaskState
 from ledger.tokens import Bearer, Caller, Statements, TrustedCaller
 from retries.breaker import HOLDS_BACK
+from retries.claiming import pools
 from retries.states import EscalationState
 
 CALLERS: tuple[type[Caller], ...] = (Bearer, TrustedCaller)
@@ -82,11 +83,12 @@ WAITING = f"t.state in ('{TaskState.QUEUED}', '{TaskState.RETRY}')"
 IS_DUE = f"(state = '{TaskState.QUEUED}' or state = '{TaskState.RETRY}' and due_at <= %(now)s)"
 
 
-def gates(caller: type[Caller], *, resume: bool) -> str:
+def gates(caller: type[Caller], *, resume: bool, pooled: bool) -> str:
     """Return the condition that the caller's agent `a` may open an attempt."""
     nothing_held = " and not exists (select from held)" if resume else ""
-    ruled = has_rule_for_claim(project="a.project_id", agent="a.id")
-    return f"""a.id = {agent_of(caller)} and not a.paused{nothing_held}
+    ruled = has_rule_for_claim(project="a.project_id", agent="a.id", pooled=pooled)
+    alone = "" if pooled else " and not a.in_pools"
+    return f"""a.id = {agent_of(caller)} and not a.paused{alone}{nothing_held}
             and (a.waits_until is null or a.waits_until <= %(now)s)
             and (%(limited)s or a.concurrency is null)
             and (%(ruled)s or {ruled} is null) and {BREAKER_CLOSED}"""
@@ -109,39 +111,57 @@ def agent_of(caller: type[Caller]) -> str:
 # ---- which task: the id of one
 
 
-def pick_named(caller: type[Caller]) -> str:
+def pick_named(caller: type[Caller], *, pooled: bool) -> str:
+    agent = agent_of(caller)
+    mine = f"agent_id = {agent}"
+    if pooled:
+        mine = f"agent_id in (select queue from queues) and {pools.may_retry(agent)}"
     return f"""(select id from ledger_task
-            where id = %(task)s and agent_id = {agent_of(caller)} and {IS_DUE} and {can_start()}
+            where id = %(task)s and {mine} and {IS_DUE} and {can_start()}
             for update skip locked)"""
 
 
-def pick_next(caller: type[Caller]) -> str:
+IS_QUEUED = f"state = '{TaskState.QUEUED}' and {can_start()}"
+IS_RETRIED = f"state = '{TaskState.RETRY}' and due_at <= %(now)s and {can_start()}"
+
+
+def pick_next(caller: type[Caller], *, pooled: bool) -> str:
     """Return the SQL of the next task: the queue's head, or the retry that is longest due."""
     # The retry goes first if its priority is at least as high. Two short index walks find both,
     # however deep the queue is.
     agent = agent_of(caller)
-    head = f"""from ledger_task where agent_id = {agent} and state = '{TaskState.QUEUED}'
-                and {can_start()}
+    if pooled:
+        free = f" and {pools.may_retry(agent)}"
+        head = pools.pick_from_queues(
+            where=IS_QUEUED + free, order="priority desc, id", columns="priority"
+        )
+        due = pools.pick_from_queues(
+            where=IS_RETRIED + free, order="due_at", columns="priority, due_at"
+        )
+    else:
+        head = f"""from ledger_task where agent_id = {agent} and {IS_QUEUED}
             order by priority desc, id limit 1 for update skip locked"""
-    return f"""coalesce((select id from (
-            select id, priority from ledger_task
-            where agent_id = {agent} and state = '{TaskState.RETRY}' and due_at <= %(now)s
-                and {can_start()}
-            order by due_at limit 1 for update skip locked) due
+        due = f"""from ledger_task where agent_id = {agent} and {IS_RETRIED}
+            order by due_at limit 1 for update skip locked"""
+    return f"""coalesce((select id from (select id, priority {due}) due
         where due.priority >= coalesce((select priority {head}), due.priority)), (
             select id {head}))"""
 
 
-def pick_next_or_offered(caller: type[Caller]) -> str:
+def pick_next_or_offered(caller: type[Caller], *, pooled: bool) -> str:
     # An answered task goes first to the worker that had it last: while no other attempt has begun
     # since, and through the same gates. Other workers are not kept from it.
-    return f"coalesce(({select_offered(agent_of(caller), limit='1')}), {pick_next(caller)})"
+    offered = select_offered(agent_of(caller), limit="1", pooled=pooled)
+    return f"coalesce(({offered}), {pick_next(caller, pooled=pooled)})"
 
 
-def select_offered(agent: str, *, limit: str) -> str:
+def select_offered(agent: str, *, limit: str, pooled: bool) -> str:
+    mine = "t.agent_id = e.agent_id"
+    if pooled:
+        mine = f"t.agent_id in (select queue from queues) and {pools.may_retry(agent, 't')}"
     return f"""select t.id from retries_escalation e join ledger_task t on t.id = e.task_id
         where e.agent_id = {agent} and e.offered_to = %(worker)s
-            and t.agent_id = e.agent_id and t.attempts = e.attempts and {can_start("t")}
+            and {mine} and t.attempts = e.attempts and {can_start("t")}
             and (t.state = '{TaskState.QUEUED}'
                 or t.state = '{TaskState.RETRY}' and t.due_at <= %(now)s)
         order by t.priority desc, t.id limit {limit} for update of t skip locked"""
@@ -152,31 +172,51 @@ def select_offered(agent: str, *, limit: str) -> str:
 LIMIT = "(select %(limit)s::int)"
 
 
-def pick_several(*, limit: str = LIMIT, but_for: str = "", prefix: str = "") -> str:
+def pick_several(*, pooled: bool, limit: str = LIMIT, but_for: str = "", prefix: str = "") -> str:
     """Return the CTEs that pick tasks as `pick_next` does, best first."""
     # `but_for` is a further condition, and the rows of the query `prefix` go first.
     best = f"""select id from (
             select id, priority, due_at from due union all select id, priority, null from queued
         ) found order by priority desc, due_at nulls last, id limit {limit}"""
-    return f"""queued as materialized (
-        select id, priority from ledger_task
-        where agent_id = (select id from free) and state = '{TaskState.QUEUED}'
-            and {can_start()}{but_for}
-        order by priority desc, id limit {limit} for update skip locked
-    ), due as materialized (
-        select id, priority, due_at from ledger_task
-        where agent_id = (select id from free) and state = '{TaskState.RETRY}'
-            and due_at <= %(now)s and {can_start()}{but_for}
-        order by due_at limit {limit} for update skip locked
-    ), picked as materialized (
+    found = {
+        "queued": (IS_QUEUED + but_for, "priority desc, id", "priority"),
+        "due": (IS_RETRIED + but_for, "due_at", "priority, due_at"),
+    }
+    pick = pick_from_pools if pooled else pick_from_queue
+    ctes = [pick(name, *of, limit=limit) for name, of in found.items()]
+    return f"""{", ".join(ctes)}, picked as materialized (
         {f"{prefix} union all ({best})" if prefix else best}
     )"""
 
 
-def pick_several_or_offered() -> str:
+def pick_from_queue(name: str, where: str, order: str, columns: str, *, limit: str) -> str:
+    return f"""{name} as materialized (
+        select id, {columns} from ledger_task where agent_id = (select id from free) and {where}
+        order by {order} limit {limit} for update skip locked
+    )"""
+
+
+def pick_from_pools(name: str, where: str, order: str, columns: str, *, limit: str) -> str:
+    # Where other claims hold the best tasks, those behind them follow, queue by queue.
+    where = f"{where} and {pools.may_retry('(select id from free)')}"
+    best = pools.pick_best_of_queues(where=where, order=order, columns=columns, limit=limit)
+    rest = pools.pick_from_queues(
+        where=f"{where} and id <> all(array(select id from best_{name}))",
+        order=order,
+        columns=columns,
+        limit=f"greatest(0, {limit} - (select count(*) from best_{name}))",
+    )
+    return f"""best_{name} as materialized ({best}), {name} as materialized (
+        select id, {columns} from best_{name}
+        union all (select id, {columns} {rest})
+    )"""
+
+
+def pick_several_or_offered(*, pooled: bool) -> str:
     return f"""offered as materialized (
-        {select_offered("(select id from free)", limit=LIMIT)}
+        {select_offered("(select id from free)", limit=LIMIT, pooled=pooled)}
     ), """ + pick_several(
+        pooled=pooled,
         limit="(select %(limit)s::int - count(*) from offered)",
         but_for=" and id <> all(array(select id from offered))",
         prefix="select id from offered",
@@ -223,25 +263,31 @@ HELD_FOLDERS = """held_folders = case when t.exclusive
 SYSTEM_TEXT = "(select a.system_text from ledger_agent a where a.id = c.agent_id)"
 
 
-def claim_one(caller: type[Caller], task: str, *, resume: bool) -> str:
-    where = f"{gates(caller, resume=resume)} and t.id = {task}"
-    return claim_statement(caller, start(caller, where, "ledger_agent a"), resume=resume)
+def claim_one(caller: type[Caller], task: str, *, resume: bool, pooled: bool) -> str:
+    where = f"{gates(caller, resume=resume, pooled=pooled)} and t.id = {task}"
+    moved = start(caller, where, "ledger_agent a", member="a.id" if pooled else "")
+    before = pools.queues(agent_of(caller)) if pooled else ""
+    return claim_statement(caller, moved, resume=resume, pooled=pooled, before=before)
 
 
-def claim_several(caller: type[Caller], picked: str, *, resume: bool) -> str:
+def claim_several(caller: type[Caller], picked: str, *, resume: bool, pooled: bool) -> str:
+    queues = pools.queues("(select id from free)") if pooled else ""
     free = f"""free as (
-        select a.id from ledger_agent a where {gates(caller, resume=resume)}
-    ), {picked}, {APART}, """
-    moved = start(caller, "t.id = any(array(select id from apart))", "caller c")
-    return claim_statement(caller, moved, resume=resume, before=free)
+        select a.id from ledger_agent a where {gates(caller, resume=resume, pooled=pooled)}
+    ), {queues}{picked}, {APART}, """
+    which = "t.id = any(array(select id from apart))"
+    moved = start(caller, which, "caller c", member="c.agent_id" if pooled else "")
+    return claim_statement(caller, moved, resume=resume, pooled=pooled, before=free)
 
 
-def start(caller: type[Caller], where: str, source: str) -> str:
+def start(caller: type[Caller], where: str, source: str, *, member: str) -> str:
+    # A pool's task becomes that of the member.
+    own = f", agent_id = {member}" if member else ""
     return (
         task_to(
             TaskState.RUNNING,
             where=where,
-            sets=f"current_attempt = uuidv7(), {HELD_FOLDERS}",
+            sets=f"current_attempt = uuidv7(), {HELD_FOLDERS}{own}",
             source=source,
             columns=COLUMNS[caller],
         )
@@ -249,7 +295,9 @@ def start(caller: type[Caller], where: str, source: str) -> str:
     )
 
 
-def claim_statement(caller: type[Caller], moved: str, *, resume: bool, before: str = "") -> str:
+def claim_statement(
+    caller: type[Caller], moved: str, *, resume: bool, pooled: bool, before: str = ""
+) -> str:
     """Return the statement that gives a worker its live attempts again, or else new ones."""
     # The statement returns no row if there is nothing to give. `moved` starts the tasks, and
     # `before` has the CTEs that it reads. Rows that another claim has locked are skipped.
@@ -260,7 +308,8 @@ def claim_statement(caller: type[Caller], moved: str, *, resume: bool, before: s
 
     def task(row: str) -> str:
         needs = f", {need_ids(f'{row}.id')}" if is_bearer else ""
-        return select_list(row, COLUMNS[caller]) + needs
+        pool = f", (select p.name from ledger_agent p where p.id = {row}.pool_id) as pool_name"
+        return select_list(row, COLUMNS[caller]) + needs + (pool if is_bearer and pooled else "")
 
     held = f"""union all
     select {task("t")}, {HELD_COLUMNS}, true as resumed, {agent}
@@ -291,26 +340,35 @@ class Pick(Enum):
     SEVERAL_OR_OFFERED = "several or offered"
 
 
-def build_claim(caller: type[Caller], pick: Pick, *, resume: bool) -> str:
+def build_claim(caller: type[Caller], pick: Pick, *, resume: bool, pooled: bool) -> str:
     match pick:
         case Pick.NAMED:
-            return claim_one(caller, pick_named(caller), resume=resume)
+            task = pick_named(caller, pooled=pooled)
         case Pick.NEXT:
-            return claim_one(caller, pick_next(caller), resume=resume)
+            task = pick_next(caller, pooled=pooled)
         case Pick.NEXT_OR_OFFERED:
-            return claim_one(caller, pick_next_or_offered(caller), resume=resume)
+            task = pick_next_or_offered(caller, pooled=pooled)
         case Pick.SEVERAL:
-            return claim_several(caller, pick_several(), resume=resume)
+            picked = pick_several(pooled=pooled)
+            return claim_several(caller, picked, resume=resume, pooled=pooled)
         case Pick.SEVERAL_OR_OFFERED:
-            return claim_several(caller, pick_several_or_offered(), resume=resume)
+            picked = pick_several_or_offered(pooled=pooled)
+            return claim_several(caller, picked, resume=resume, pooled=pooled)
+    return claim_one(caller, task, resume=resume, pooled=pooled)
 
 
-CLAIM: dict[tuple[type[Caller], Pick, bool], str] = {
-    (caller, pick, resume): build_claim(caller, pick, resume=resume)
-    for caller in CALLERS
-    for pick in Pick
-    for resume in (False, True)
-}
+def build_claims(*, pooled: bool) -> dict[tuple[type[Caller], Pick, bool], str]:
+    return {
+        (caller, pick, resume): build_claim(caller, pick, resume=resume, pooled=pooled)
+        for caller in CALLERS
+        for pick in Pick
+        for resume in (False, True)
+    }
+
+
+CLAIM = build_claims(pooled=False)
+# of agents that are members of pools
+POOL_CLAIM = build_claims(pooled=True)
 
 
 # An agent gets the answer to its question as soon as one that has just worked.
@@ -320,49 +378,67 @@ AWAITS_ANSWER = f"""(select e.state = '{EscalationState.OPEN}' and e.asked_in_id
             order by e.id desc limit 1)"""
 
 
-# when a waiting task of the agent, or the plan of one, may start
-NEXT_START = f"""least(
-            (select min(t.not_before) from ledger_task t
-                where t.agent_id = c.agent_id and t.blocked_reason = '{BlockedReason.NOT_BEFORE}'
+def least_of(select: str, *, pooled: bool) -> str:
+    """Return the SQL of the least value that a query finds for the agent, or for a queue of it."""
+    # queue by queue, because only the walk through one is short
+    if not pooled:
+        return f"({select.format(queue='c.agent_id')})"
+    return f"""(select min(each.least) from queues q cross join lateral (
+                {select.format(queue="q.queue")}) each(least))"""
+
+
+# when a waiting task of a queue, or the plan of one, may start
+OWN_START = f"""select min(t.not_before) from ledger_task t
+                where t.agent_id = {{queue}} and t.blocked_reason = '{BlockedReason.NOT_BEFORE}'
                     and (t.plan_id is null
                         or (select p.paused_at from ledger_plan p where p.id = t.plan_id) is null)
-                    and (%(task)s::uuid is null or t.id = %(task)s)),
-            (select min(p.not_before) from ledger_task t join ledger_plan p on p.id = t.plan_id
-                where t.agent_id = c.agent_id and {WAITING} and p.not_before > %(now)s
+                    and (%(task)s::uuid is null or t.id = %(task)s)"""
+PLAN_START = f"""select min(p.not_before) from ledger_task t join ledger_plan p on p.id = t.plan_id
+                where t.agent_id = {{queue}} and {WAITING} and p.not_before > %(now)s
                     and p.paused_at is null
-                    and (%(task)s::uuid is null or t.id = %(task)s)))"""
+                    and (%(task)s::uuid is null or t.id = %(task)s)"""
+NEXT_DUE = f"""select min(due_at) from ledger_task t
+            where t.agent_id = {{queue}} and t.state = '{TaskState.RETRY}'
+                and {PLAN_RUNS}"""
 
 
-def why_statement(caller: type[Caller]) -> str:
+def why_statement(caller: type[Caller], *, pooled: bool) -> str:
     """Return the statement that explains an empty claim; it has no row for an unknown caller."""
     pending = pending_instructions("c.agent_id") if caller is Bearer else "0"
-    return f"""with {caller.cte}
+    mine = (
+        "t.agent_id = any(array(select queue from queues))"
+        if pooled
+        else ("t.agent_id = c.agent_id")
+    )
+    queues = f", {pools.queues(agent_of(caller)).rstrip().rstrip(',')}" if pooled else ""
+    return f"""with {caller.cte}{queues}
     select null::uuid as id, c.agent_id as caller_agent, c.agent_name, c.unheard as unseen,
         case when {AWAITS_ANSWER} then 0 else c.idle_s end as idle_s,
         (select paused from ledger_agent a where a.id = c.agent_id) as paused,
+        (select in_pools from ledger_agent a where a.id = c.agent_id) as in_pools,
         (select waits_until from ledger_agent a
             where a.id = c.agent_id and waits_until > %(now)s) as waits_until,
         (select concurrency from ledger_agent a where a.id = c.agent_id) as concurrency,
         (select state from ledger_breaker b
             where b.agent_id = c.agent_id and {HOLDS_BACK}) as gate,
-        {has_rule_for_claim(project="c.project_id", agent="c.agent_id")} as ruled,
-        {NEXT_START} as next_start_at,
+        {has_rule_for_claim(project="c.project_id", agent="c.agent_id", pooled=pooled)} as ruled,
+        least({least_of(OWN_START, pooled=pooled)},
+            {least_of(PLAN_START, pooled=pooled)}) as next_start_at,
         exists (select from ledger_task t
-            where t.agent_id = c.agent_id and t.state = '{TaskState.QUEUED}' and t.exclusive
+            where {mine} and t.state = '{TaskState.QUEUED}' and t.exclusive
                 and {PLAN_RUNS}) as waits_for_files,
         exists (select from ledger_task t join ledger_plan p on p.id = t.plan_id
-            where t.agent_id = c.agent_id
+            where {mine}
                 and {WAITING}
                 and (%(task)s::uuid is null or t.id = %(task)s)
                 and p.paused_at is not null) as plan_paused,
-        (select min(due_at) from ledger_task t
-            where t.agent_id = c.agent_id and t.state = '{TaskState.RETRY}'
-                and {PLAN_RUNS}) as next_due_at,
+        {least_of(NEXT_DUE, pooled=pooled)} as next_due_at,
         {pending} as pending_instructions
     from caller c where c.agent_id is not null"""
 
 
-WHY: Statements = {caller: why_statement(caller) for caller in CALLERS}
+WHY: Statements = {caller: why_statement(caller, pooled=False) for caller in CALLERS}
+POOL_WHY: Statements = {caller: why_statement(caller, pooled=True) for caller in CALLERS}
 
 PENDING = f"select {pending_instructions('%(agent)s')} as pending_instructions"
 

@@ -49,7 +49,8 @@ class Ruling:
 
 # A request reads these, so it takes one prepared statement, and no rows of all columns.
 ACTIVE = f"""select id, agent_id, tool, matcher, allows from retries_permissionrule
-where project_id = %(project)s and (agent_id is null or agent_id = any(%(agents)s))
+where project_id = %(project)s and (agent_id is null or agent_id = any(%(agents)s)
+        or agent_id in (select pool_id from ledger_poolmember where agent_id = any(%(agents)s)))
     and state = '{RuleState.ACTIVE}' and expires_at > %(now)s and tool = any(%(tools)s)
 order by id"""
 

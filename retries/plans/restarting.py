@@ -34,7 +34,9 @@ def restart(plan_id: UUID, *, carry_over: datetime | None = None, stamp: Stamp) 
     letters = DeadLetter.objects.open().filter(task__plan=plan).order_by("pk")
     list(letters.select_for_update(of=("self",)).values_list("pk"))
     current = Task.objects.current().filter(plan=plan).order_by("pk")
-    rows = list(current.select_for_update(of=("self",), no_key=True).select_related("agent"))
+    rows = list(
+        current.select_for_update(of=("self",), no_key=True).select_related("agent", "pool")
+    )
     old = [task for task in rows if task.state != TaskState.DONE]
     require_over(plan, old)
     run = plan.run + 1
@@ -90,7 +92,7 @@ def enqueue_again(plan: Plan, old: Sequence[Task], *, run: int, stamp: Stamp) ->
         missing.setdefault(wait.task_id, []).append(wait)
     specs = [
         (
-            task.agent,
+            task.sent_to,
             spec_of_task(
                 task,
                 run=run,

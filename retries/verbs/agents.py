@@ -1,5 +1,6 @@
 """The verbs of agents and their breakers."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -10,8 +11,9 @@ from django.db.models import Q
 from ledger import accounts, agents
 from ledger.admin_pages.confirmation import list_effects
 from ledger.journal import Stamp
-from ledger.models import Agent, Breaker, Instruction, Task
+from ledger.models import Agent, Breaker, Instruction, PoolMember, Task
 from ledger.models.agent import SYSTEM_TEXT_LENGTH
+from ledger.pools import membership
 from ledger.states import BlockedReason, BreakerState, TaskState
 from ledger.values.text import counted
 from retries import breaker_actions
@@ -38,6 +40,20 @@ def explain_not_kept(id: UUID) -> str:
     return f"The breaker for {name_of(id)} is closed. Trip it to open it."
 
 
+def on_members(function: Callable[..., list[Agent]]) -> Callable[..., list[Agent]]:
+    """Let a function of agents change the members of a pool; the pool changes with any of them."""
+
+    def change_members(found: Iterable[Agent], **options: Any) -> list[Agent]:
+        asked = list(found)
+        changed = function(membership.expand(asked), **options)
+        pools = [agent for agent in asked if agent.is_pool]
+        seats = PoolMember.objects.filter(pool__in=pools, agent__in=changed) if pools else ()
+        ids = {seat.pool_id for seat in seats}
+        return [*changed, *(pool for pool in pools if pool.pk in ids)]
+
+    return change_members
+
+
 def read_limit(text: str) -> int | None:
     # None is no limit; words become 0, which is refused.
     asked = text.strip()
@@ -47,12 +63,16 @@ def read_limit(text: str) -> int | None:
 def trip(ids: list[UUID], options: Options, stamp: Stamp) -> list[UUID]:
     default = "by hand" if options.get("channel") == "admin" else ""
     chosen = Agent.objects.filter(pk__in=ids)
-    tripped = breaker_actions.trip(chosen, reason=note_of(options) or default, stamp=stamp)
+    tripped = on_members(breaker_actions.trip)(
+        chosen, reason=note_of(options) or default, stamp=stamp
+    )
     return [agent.pk for agent in tripped]
 
 
 def reset(ids: list[UUID], options: Options, stamp: Stamp) -> list[UUID]:
-    chosen = Agent.objects.filter(pk__in=ids).select_related("project").order_by("pk")
+    chosen = membership.expand(
+        Agent.objects.filter(pk__in=ids).select_related("project").order_by("pk")
+    )
     return [
         agent.pk
         for agent in chosen
@@ -73,7 +93,7 @@ def list_pending(rows: Rows) -> Rows:
 
 
 def describe_reset(rows: Rows, options: Options) -> list[str]:
-    pending = list_pending(rows)
+    pending = list_pending(Agent.objects.filter(Q(pk__in=rows) | Q(pool_seats__pool__in=rows)))
     number, of = pending.count(), pending.values("agent").distinct().count()
     text = f"{counted(number, 'pending instruction')} of {counted(of, 'agent')} will be cancelled."
     return list_effects((number, text))
@@ -122,7 +142,7 @@ LIMIT = agent_verb(
     name="agent.limit",
     where=Q(),
     takes={"concurrency": read_limit},
-    run=change(agents.limit, "concurrency"),
+    run=change(on_members(agents.limit), "concurrency"),
     words=("Limit", "", "limited"),
     slug="limit",
     **tell("The slots of {} are set."),
@@ -136,7 +156,7 @@ SET_ACCOUNT = agent_verb(
     name="agent.set_account",
     where=Q(),
     takes={"account": str},
-    run=change(accounts.set_account, "account"),
+    run=change(on_members(accounts.set_account), "account"),
     words=("Set account", "", "moved to the account"),
     slug="account",
     **tell("The account of {} is set."),
@@ -147,14 +167,14 @@ BRIEF = agent_verb(
     name="agent.brief",
     where=Q(),
     takes={"system_text": str},
-    run=change(agents.brief, "system_text"),
+    run=change(on_members(agents.brief), "system_text"),
     words=("Brief", "", "briefed"),
     admin="Brief: set the system text (empty: none)",
     effects=describe_brief,
 )
 RESET = agent_verb(
     name="agent.reset",
-    where=lambda rows: rows.filter(pk__in=list_pending(rows).values("agent")),
+    where=lambda rows: rows.filter(Q(is_pool=True) | Q(pk__in=list_pending(rows).values("agent"))),
     run=reset,
     words=("Cancel pending", "", "reset"),
     icon="s-aborted",
@@ -206,8 +226,9 @@ KEEP_OPEN = agent_verb(
 )
 CLOSE = agent_verb(
     name="agent.reset_breaker",
-    where=Q(breaker__isnull=False) & ~Q(breaker__state=BreakerState.CLOSED, breaker__failures=0),
-    run=change(breaker_actions.reset),
+    where=Q(is_pool=True)
+    | Q(breaker__isnull=False) & ~Q(breaker__state=BreakerState.CLOSED, breaker__failures=0),
+    run=change(on_members(breaker_actions.reset)),
     words=("Close breaker", "", "reset"),
     icon="c-closed",
     slug="close",

@@ -144,7 +144,7 @@ def fit_to_agent(rows: Rows, options: Options) -> Rows:
     Raises Invalid if none of their projects has one.
     """
     name = options["agent"]
-    named = Agent.objects.filter(name=name)
+    named = Agent.objects.filter(name=name, removed_at=None)
     if not named.filter(project__in=rows.values("project")).exists():
         raise Invalid("/agent", f"No agent is called “{name}” in the project of these tasks.")
     return rows.exclude(agent__name=name).filter(Exists(named.filter(project=OuterRef("project"))))
@@ -152,7 +152,8 @@ def fit_to_agent(rows: Rows, options: Options) -> Rows:
 
 def reassign(task_id: UUID, options: Options, stamp: Stamp) -> Left | None:
     row = fetch_task(task_id)
-    agent = Agent.objects.filter(name=options["agent"], project=row["project_id"]).first()
+    named = Agent.objects.filter(name=options["agent"], removed_at=None)
+    agent = named.filter(project=row["project_id"]).first()
     if agent is None:
         return Left("Its project has no agent of this name")
     if agent.pk == row["agent_id"]:

@@ -138,6 +138,16 @@ def test_every_verb_does_what_it_says(run: Run, world: World, tmp_path: Path) ->
     assert do("agent keep-open writer --reason broken") == "writer open breaker\n"
     assert do("agent close writer") == "writer new\n"
     assert do("agent reset writer") == "0 cancelled\n"
+    assert do("pool create reviewers coder").startswith("reviewers ")
+    assert do("pool add reviewers writer").endswith(" of 2 have room\n")
+    assert do("pool remove reviewers coder") == "reviewers active, 0 of 1 have room\n"
+    assert do("pool pause reviewers") == "reviewers paused, 0 of 1 have room\n"
+    assert do("pool resume reviewers") == "reviewers active, 0 of 1 have room\n"
+    assert json.loads(do("pool change reviewers --retry-on same --json"))["retry_on"] == "same"
+    assert "reviewers" in do("pool list") and "writer (silent)" in do("pool show reviewers")
+    waits = do("task create reviewers code --retry-on other").strip()
+    assert json.loads(do(f"task show {waits[-8:]} --json"))["pool"] == "reviewers"
+    assert do("pool delete reviewers --move-to writer --yes") == "1 moved\n"
     assert do("escalation assign {escalation}").endswith("unassigned\n")
     later = later_by(1)
     assert later[:13] in do(f"escalation snooze {{escalation}} {later}")
@@ -238,6 +248,9 @@ def test_a_verb_that_the_token_may_not_use_names_the_scope(
         given += ["--kind", "reader"] if (noun, name) == ("token", "create") else []
         if noun == "agent" and name == "change":
             given = [world.ids["agent"], "--concurrency", "1"]
+        if noun == "pool" and name != "create":
+            more = {"change": ["--retry-on", "any"], "add": ["coder"], "remove": ["coder"]}
+            given = [world.ids["agent"], *more.get(name, [])]
         if (noun, name) == ("standing", "create"):
             given = ["-"]
             monkeypatch.setattr("sys.stdin", open_text(json.dumps(RULE)))

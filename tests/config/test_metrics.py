@@ -16,6 +16,7 @@ from ledger.access.auth_failures import PER_MINUTE
 from ledger.database import process_counters
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Breaker, Task
+from ledger.pools import membership
 from ledger.values.account_windows import LimitWindow
 from retries import breaker_actions, sweeps
 from retries.attempts import leases
@@ -58,6 +59,7 @@ METRICS: dict[str, tuple[str, set[str]]] = {
     "tenfour_account_used_ratio": ("gauge", {"project", "account", "window"}),
     "tenfour_plans_in_progress": ("gauge", {"project", "forecast"}),
     "tenfour_accounts_at_limit": ("gauge", {"project"}),
+    "tenfour_task_pool_members": ("gauge", {"project", "pool", "able"}),
     "tenfour_breaker_transitions": ("counter", {"project", "agent", "to"}),
     "tenfour_webhook_deliveries": ("counter", {"event_type", "status_class"}),
     "tenfour_webhook_delivery_seconds": ("histogram", {"event_type", "status_class"}),
@@ -119,6 +121,7 @@ def live_through(agent: Agent, coder: Api, operator: Api, settings: Any) -> None
     """Let happen whatever a metric counts."""
     note_share(agent, 0.5, facts=1, now=timezone.now())
     now, stamp = timezone.now(), Stamp(SYSTEM)
+    membership.create("pool", members=[agent], project=agent.project, stamp=stamp)
     for _ in range(2):
         operator("POST", "/instructions", {"agent": "coder", "content": "x"}, Idempotency_Key="k")
     for state in ("acknowledged", "failed", "queued"):

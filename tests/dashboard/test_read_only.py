@@ -9,7 +9,9 @@ from django.test import Client
 from dashboard.frame.access import PAGES
 from ledger.authorization.permissions import ENTER
 from ledger.authorization.roles import Role
+from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Membership, Plan, Task
+from ledger.pools import membership
 from ledger.states import TaskState
 from retries.models import Escalation, FailurePattern
 from tests.dashboard.conftest import PART
@@ -61,6 +63,9 @@ def make_world(agent: Agent, browser: Client, now: datetime) -> dict[str, str]:
     operation = start_operation("task.skip", Task.objects.filter(pk=task.pk), now=now)
     allowed = make_permission_rule(agent, "npm test", now=now)
     note_share(agent, 0.82, now=now)
+    pool = membership.create(
+        "reviewers", members=[agent], project=agent.project, stamp=Stamp(SYSTEM, now)
+    )
     return {
         "home": "/",
         "settings": "/settings/",
@@ -91,6 +96,8 @@ def make_world(agent: Agent, browser: Client, now: datetime) -> dict[str, str]:
         "deliveries": f"/settings/deliveries/?range=yes&open={delivery.pk}",
         "insight": "/insight/",
         "limits": "/limits/",
+        "pools": "/agents/pools/",
+        "pool": f"/agents/pools/{pool.pk}/",
         "operations": "/operations/",
         "audit": "/settings/audit/",
         "operation": f"/operations/{operation.pk}/",

@@ -1,6 +1,7 @@
 """How PostgreSQL runs the statements that every task passes through, whatever their values are."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -14,7 +15,7 @@ from ledger.tasks import Spec, enqueue_many, enqueuing
 from ledger.tokens import Bearer, TrustedCaller
 from retries import claims, in_process
 from retries.attempts import fast_path, heartbeats
-from retries.claiming.statements import CLAIM, WHY, Pick
+from retries.claiming.statements import CLAIM, POOL_CLAIM, POOL_WHY, WHY, Pick
 from tests.factories import NOW
 from tests.statement_plans import Cursor, plan_of, planned_anew, prepared, read_whole
 
@@ -29,6 +30,7 @@ ASKED = {
     "probe": False,
     "limited": False,
     "ruled": False,
+    "silent": timedelta(minutes=5),
 }
 NAMED = ASKED | {"task": uuid4()}
 DONE = {
@@ -83,6 +85,17 @@ def hot(agent: Agent) -> dict[str, tuple[str, dict[str, Any]]]:
             ASKED | BEARER,
         ),
         "why not": (WHY[Bearer], ASKED | BEARER),
+        "claim of a member": (POOL_CLAIM[TrustedCaller, Pick.NEXT, False], ASKED | known),
+        "claim of a member over HTTP": (
+            POOL_CLAIM[Bearer, Pick.NEXT_OR_OFFERED, True],
+            ASKED | BEARER,
+        ),
+        "claim one of a member": (POOL_CLAIM[Bearer, Pick.NAMED, True], NAMED | BEARER),
+        "claim several of a member": (
+            POOL_CLAIM[Bearer, Pick.SEVERAL_OR_OFFERED, True],
+            ASKED | BEARER,
+        ),
+        "why not of a member": (POOL_WHY[Bearer], ASKED | BEARER),
         "rules of a signal": (firing.FIRE_SIGNAL[Bearer], SIGNALED | BEARER),
         "rules of a claim": (firing.FIRE_CLAIM[Bearer], {"attempts": [uuid4()]} | BEARER),
         "done": (fast_path.DONE[Bearer], DONE | BEARER),
@@ -104,6 +117,11 @@ NAMES = [
     "claim several",
     "claim several of a worker",
     "why not",
+    "claim of a member",
+    "claim of a member over HTTP",
+    "claim one of a member",
+    "claim several of a member",
+    "why not of a member",
     "rules of a signal",
     "rules of a claim",
     "done",

@@ -18,6 +18,7 @@ from tenfour.api import (
     pattern_calls,
     plans,
     policy_calls,
+    pool_calls,
     rule_calls,
     session_calls,
     token_calls,
@@ -46,6 +47,14 @@ class Agents(Driven[D]):
     keep_breaker_open = Verb(agent_calls.keep_breaker_open)
     reset_breaker = Verb(agent_calls.reset_breaker)
     reset = Verb(agent_calls.reset)
+
+
+class Pools(Driven[D]):
+    list = Listing(pool_calls.pools)
+    get = Verb(pool_calls.get)
+    create = Verb(pool_calls.create)
+    change = Verb(pool_calls.change)
+    remove = Verb(pool_calls.remove)
 
 
 class Instructions(Driven[D]):

@@ -60,12 +60,21 @@ def add_enqueue_arguments(parser: argparse.ArgumentParser) -> None:
         "--needs", action="append", metavar="ID", help="wait for this task; may be repeated"
     )
     parser.add_argument("--on-exhausted", choices=["escalate", "dead_letter"])
+    add_retry_on(parser)
     add_not_before(parser)
     parser.add_argument(
         "--register", action="store_true", help="register the agent if it is unknown"
     )
     parser.add_argument("--json", action="store_true", help="print the whole task")
     add_limits(parser)
+
+
+def add_retry_on(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--retry-on",
+        choices=["any", "same", "other"],
+        help="the members of its pool that may retry it",
+    )
 
 
 def add_not_before(parser: argparse.ArgumentParser) -> None:
@@ -96,6 +105,7 @@ def enqueue(args: argparse.Namespace) -> int:
             max_attempts=args.max_attempts,
             lease_s=args.lease,
             timeout_s=args.timeout,
+            retry_on=args.retry_on,
             not_before=args.not_before,
         )
     say(pretty(task.raw) if args.json else task.id)

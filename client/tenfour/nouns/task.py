@@ -57,6 +57,8 @@ LAYOUT = Layout(
     (
         STATE,
         plain("agent"),
+        plain("pool"),
+        plain("retry_on", "retry on"),
         plain("type"),
         plain("ref"),
         whole("plan"),
@@ -109,9 +111,10 @@ def describe_attempts(client: Client, row: Row, screen: Screen) -> Iterator[str]
 
 def add_change_arguments(parser: Parser) -> None:
     parser.add_argument("--priority", type=int, metavar="N", help="higher ones go first")
-    parser.add_argument("--agent", metavar="NAME", help="assign the task to this agent")
+    parser.add_argument("--agent", metavar="NAME", help="assign the task to this agent or pool")
     parser.add_argument("--max-attempts", type=int, metavar="N", help="including the first")
     parser.add_argument("--payload", metavar="JSON", help="the task's data; - reads it from stdin")
+    work.add_retry_on(parser)
     work.add_not_before(parser)
 
 
@@ -123,13 +126,14 @@ def change(client: Client, id: str, args: argparse.Namespace) -> Row:
             "agent": args.agent,
             "max_attempts": args.max_attempts,
             "payload": args.payload and json_of(read_text(args.payload), what="The payload"),
+            "retry_on": args.retry_on,
             "not_before": args.not_before,
         }
     )
     if not changes:
         raise wrong_usage(
             "Nothing to change.",
-            "Use --priority, --agent, --max-attempts, --payload, --not-before.",
+            "Use --priority, --agent, --max-attempts, --payload, --retry-on, --not-before.",
         )
     version = get(client, KIND.path_of(id))["version"]
     headers = {"If-Match": f'"v{version}"'}
@@ -173,7 +177,8 @@ NOUN = Noun(
                 "STATES",
                 "queued, running, retry, blocked, escalated, done, failed, skipped, aborted",
             ),
-            Filter("agent", "NAME", "of this agent"),
+            Filter("agent", "NAME", "of this agent, or in the queue of this pool"),
+            Filter("pool", "NAME", "sent to this pool"),
             Filter("type", "TYPE", "such as code or review"),
             Filter("plan", "REF", "of this plan: its ref or id"),
             Filter("ref", "REF", "such as 03-01:task-3"),

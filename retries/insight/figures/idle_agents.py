@@ -47,7 +47,8 @@ LENGTHS = ("known", "work", "person", "breaker", "attended")
 IDLE = f"""with agent as (
     select a.id, a.name, a.paused, a.last_seen_at,
         tstzmultirange(tstzrange(greatest(a.created_at, %(since)s), %(now)s)) as known
-    from ledger_agent a where a.project_id = %(project)s and a.created_at < %(now)s
+    from ledger_agent a where a.project_id = %(project)s and not a.is_pool
+        and a.created_at < %(now)s
 ), work as (
     select t.agent_id, range_agg(tstzrange(t.started_at,
         greatest(t.started_at, coalesce(t.ended_at, %(now)s)))) as times

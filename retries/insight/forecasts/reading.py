@@ -74,8 +74,12 @@ where e.project_id = %(project)s and e.state = '{EscalationState.RESOLVED}'
     and e.action <> '{Answer.ABORT}'
 order by e.id desc limit {MOST_CASES}"""
 
-AGENTS = """select id, name, account, concurrency, paused, waits_until from ledger_agent
-where project_id = %(project)s and id = any(%(agents)s)"""
+# The tasks of a pool run where its members have room; `seats` counts the members' slots.
+AGENTS = """select id, name, account, concurrency, paused, waits_until, (
+        select sum(coalesce(m.concurrency, 1)) from ledger_poolmember s
+            join ledger_agent m on m.id = s.agent_id
+        where s.pool_id = a.id and not m.paused) as seats
+from ledger_agent a where project_id = %(project)s and id = any(%(agents)s)"""
 
 # All open tasks of these plans, and those of other plans that they need, directly or not.
 NEEDED = f"""with recursive found as (
@@ -300,6 +304,6 @@ def build_slots(
         most = agent["concurrency"] or max(peak, 1)
         waits = agent["waits_until"]
         wait_s = max(0.0, (waits - now).total_seconds()) if waits else 0.0
-        count = max(1, min(peak or most, most), len(running[id]))
+        count = max(1, min(peak or most, most), len(running[id]), int(agent["seats"] or 0))
         found[id] = Slots(count, wait_s, agent["account"] or None)
     return found

@@ -24,6 +24,7 @@ TABLES: Mapping[str, str] = {
     "ledger_savedview": IN_PROJECT,
     "ledger_marker": IN_PROJECT,
     "ledger_agent": IN_PROJECT,
+    "ledger_poolmember": OF_AGENT,
     "ledger_accountwindow": IN_PROJECT,
     "ledger_dailytaskcount": OF_AGENT,
     "ledger_breaker": OF_AGENT,

@@ -58,6 +58,7 @@ MAY = {
         *("plans_get_state", "operations_list", "operations_get", "events_list", "stats_get"),
         *("experiments_list", "experiments_get_needed", "accounts_list", "markers_list"),
         *("escalation_policies_list", "escalation_policies_get", "rotas_list", "rotas_get"),
+        *("pools_list", "pools_get"),
     ),
     "orchestrator operator": (
         *("instructions_create", "instructions_cancel", "standing_instructions_create"),
@@ -69,6 +70,7 @@ MAY = {
         *("markers_create", "markers_delete"),
     ),
     "operator": (
+        *("pools_create", "pools_update", "pools_delete"),
         *("agents_create", "agents_update", "agents_reset", "agents_trip_breaker"),
         "agents_keep_breaker_open",
         *("agents_reset_breaker", "tasks_retry", "tasks_unblock", "plans_confirm"),
@@ -126,6 +128,7 @@ ROWS = {
     "/permission-rules": "permission_rule_id",
     "/permissions": "permission_id",
     "/plans": "plan_id",
+    "/pools": "pool_id",
     "/rotas": "rota_id",
     "/sessions": "session_id",
     "/standing-instructions": "rule_id",
@@ -189,6 +192,8 @@ def bodies(ids: dict[str, Any]) -> dict[str, Any]:
     url = "https://93.184.216.34/hooks"  # an address needs no DNS
     return {
         "agents_create": {"name": "new"},
+        "pools_create": {"name": "new"},
+        "pools_update": {"paused": True},
         "agents_update": {"paused": True},
         "attempts_escalate": {"question": "Which?"},
         "attempts_report_exit": "done",

@@ -24,19 +24,21 @@ with caller as materialized (
     set state = 'running', blocked_reason = null, started_at = coalesce(t.started_at, %(now)s),
         due_at = null, due_noted_at = null, attempts = t.attempts + 1, current_attempt = uuidv7(),
         version = t.version + 1, updated_at = %(now)s
-    from ledger_agent a where a.id = (select agent_id from caller) and not a.paused and not exists
-        (select from held)
+    from ledger_agent a where a.id = (select agent_id from caller) and not a.paused and not
+        a.in_pools and not exists (select from held)
             and (a.waits_until is null or a.waits_until <= %(now)s)
             and (%(limited)s or a.concurrency is null)
             and (%(ruled)s or (select true from ledger_standinginstruction r
-            where r.project_id = a.project_id and (r.agent_id is null or r.agent_id = a.id)
+            where r.project_id = a.project_id and (r.agent_id is null or r.agent_id = a.id or exists
+                (
+                select from ledger_poolmember s
+                where s.agent_id = a.id and s.pool_id = r.agent_id))
                 and r.event = 'task_claimed' and not r.paused limit 1) is null) and (%(probe)s or
                     (select b.state from ledger_breaker b
                 where b.agent_id = a.id and b.state <> 'closed') is null) and t.id =
-                    coalesce((select id from (
-            select id, priority from ledger_task
-            where agent_id = (select agent_id from caller) and state = 'retry' and due_at <= %(now)s
-                and (ledger_task.not_before is null or ledger_task.not_before <= %(now)s)
+                    coalesce((select id from (select id, priority from ledger_task where agent_id =
+                    (select agent_id from caller) and state = 'retry' and due_at <= %(now)s and
+                    (ledger_task.not_before is null or ledger_task.not_before <= %(now)s)
                 and (plan_id is null or (
                 select p.paused_at is null and (p.not_before is null or p.not_before <= %(now)s)
                 from ledger_plan p where p.id = plan_id)) and (not ledger_task.exclusive or
@@ -46,8 +48,8 @@ with caller as materialized (
                 ledger_task.payload -> 'files'))
             order by due_at limit 1 for update skip locked) due
         where due.priority >= coalesce((select priority from ledger_task where agent_id = (select
-            agent_id from caller) and state = 'queued'
-                and (ledger_task.not_before is null or ledger_task.not_before <= %(now)s)
+            agent_id from caller) and state = 'queued' and (ledger_task.not_before is null or
+            ledger_task.not_before <= %(now)s)
                 and (plan_id is null or (
                 select p.paused_at is null and (p.not_before is null or p.not_before <= %(now)s)
                 from ledger_plan p where p.id = plan_id)) and (not ledger_task.exclusive or
@@ -57,8 +59,7 @@ with caller as materialized (
                 ledger_task.payload -> 'files'))
             order by priority desc, id limit 1 for update skip locked), due.priority)), (
             select id from ledger_task where agent_id = (select agent_id from caller) and state =
-                'queued'
-                and (ledger_task.not_before is null or ledger_task.not_before <= %(now)s)
+                'queued' and (ledger_task.not_before is null or ledger_task.not_before <= %(now)s)
                 and (plan_id is null or (
                 select p.paused_at is null and (p.not_before is null or p.not_before <= %(now)s)
                 from ledger_plan p where p.id = plan_id)) and (not ledger_task.exclusive or
@@ -68,11 +69,11 @@ with caller as materialized (
                 ledger_task.payload -> 'files'))
             order by priority desc, id limit 1 for update skip locked)) and t.state in ('queued',
                 'retry')
-    returning t.id, t.project_id, t.agent_id, t.plan_id, t.ref, t.run, t.title, t.type, t.state,
-        t.blocked_reason, t.priority, t.payload, t.result, t.error, t.proof, t.retry_count,
-        t.max_attempts, t.attempt_limit, t.attempts, t.releases, t.unmet, t.on_exhausted,
-        t.evidence, t.base_delay_ms, t.max_delay_ms, t.exponential_base, t.jitter, t.lease_s,
-        t.timeout_s, t.idempotent, t.non_retryable, t.redactions, t.due_at, t.not_before,
+    returning t.id, t.project_id, t.agent_id, t.pool_id, t.retry_on, t.plan_id, t.ref, t.run,
+        t.title, t.type, t.state, t.blocked_reason, t.priority, t.payload, t.result, t.error,
+        t.proof, t.retry_count, t.max_attempts, t.attempt_limit, t.attempts, t.releases, t.unmet,
+        t.on_exhausted, t.evidence, t.base_delay_ms, t.max_delay_ms, t.exponential_base, t.jitter,
+        t.lease_s, t.timeout_s, t.idempotent, t.non_retryable, t.redactions, t.due_at, t.not_before,
         t.exclusive, t.current_attempt, t.abort_requested_at, t.replay_of_id, t.replaced_by_id,
         t.version, t.created_at, t.updated_at, t.started_at, t.completed_at, old.state as
         from_state,
@@ -95,11 +96,11 @@ with caller as materialized (
         m.state, c.actor_type, c.actor_id, c.actor_name, jsonb_build_object('attempt', m.attempts),
             %(request_id)s
     from moved m, caller c)
-    select m.id, m.project_id, m.agent_id, m.plan_id, m.ref, m.run, m.title, m.type, m.state,
-        m.blocked_reason, m.priority, m.payload, m.result, m.error, m.proof, m.retry_count,
-        m.max_attempts, m.attempt_limit, m.attempts, m.releases, m.unmet, m.on_exhausted,
-        m.evidence, m.base_delay_ms, m.max_delay_ms, m.exponential_base, m.jitter, m.lease_s,
-        m.timeout_s, m.idempotent, m.non_retryable, m.redactions, m.due_at, m.not_before,
+    select m.id, m.project_id, m.agent_id, m.pool_id, m.retry_on, m.plan_id, m.ref, m.run, m.title,
+        m.type, m.state, m.blocked_reason, m.priority, m.payload, m.result, m.error, m.proof,
+        m.retry_count, m.max_attempts, m.attempt_limit, m.attempts, m.releases, m.unmet,
+        m.on_exhausted, m.evidence, m.base_delay_ms, m.max_delay_ms, m.exponential_base, m.jitter,
+        m.lease_s, m.timeout_s, m.idempotent, m.non_retryable, m.redactions, m.due_at, m.not_before,
         m.exclusive, m.current_attempt, m.abort_requested_at, m.replay_of_id, m.replaced_by_id,
         m.version, m.created_at, m.updated_at, m.started_at, m.completed_at, array(select n.need_id
         from ledger_need n where n.task_id = m.id
@@ -114,11 +115,11 @@ with caller as materialized (
                 pending_instructions,
         (select a.system_text from ledger_agent a where a.id = c.agent_id) as system_text
     from moved m, caller c union all
-    select t.id, t.project_id, t.agent_id, t.plan_id, t.ref, t.run, t.title, t.type, t.state,
-        t.blocked_reason, t.priority, t.payload, t.result, t.error, t.proof, t.retry_count,
-        t.max_attempts, t.attempt_limit, t.attempts, t.releases, t.unmet, t.on_exhausted,
-        t.evidence, t.base_delay_ms, t.max_delay_ms, t.exponential_base, t.jitter, t.lease_s,
-        t.timeout_s, t.idempotent, t.non_retryable, t.redactions, t.due_at, t.not_before,
+    select t.id, t.project_id, t.agent_id, t.pool_id, t.retry_on, t.plan_id, t.ref, t.run, t.title,
+        t.type, t.state, t.blocked_reason, t.priority, t.payload, t.result, t.error, t.proof,
+        t.retry_count, t.max_attempts, t.attempt_limit, t.attempts, t.releases, t.unmet,
+        t.on_exhausted, t.evidence, t.base_delay_ms, t.max_delay_ms, t.exponential_base, t.jitter,
+        t.lease_s, t.timeout_s, t.idempotent, t.non_retryable, t.redactions, t.due_at, t.not_before,
         t.exclusive, t.current_attempt, t.abort_requested_at, t.replay_of_id, t.replaced_by_id,
         t.version, t.created_at, t.updated_at, t.started_at, t.completed_at, array(select n.need_id
         from ledger_need n where n.task_id = t.id

@@ -14,8 +14,11 @@ with caller as materialized (
             and (%(scope)s = '' or %(scope)s = any(t.scopes))
     ), waits as materialized (
         select (select true from ledger_standinginstruction r, caller c
-            where r.project_id = c.project_id and (r.agent_id is null or r.agent_id = c.agent_id)
-                and r.signal_type = %(type)s and not r.paused limit 1) as rule
+            where r.project_id = c.project_id and (r.agent_id is null or r.agent_id = c.agent_id or
+                exists (
+                select from ledger_poolmember s
+                where s.agent_id = c.agent_id and s.pool_id = r.agent_id)) and r.signal_type =
+                    %(type)s and not r.paused limit 1) as rule
     ), matched as materialized (
         -- in id order, and without SKIP LOCKED: a concurrent pull must not hide an instruction
         select i.id from ledger_instruction i

@@ -1,0 +1,125 @@
+"""The SQL of a claim by a member of pools: its own queue and those of its pools, as one queue."""
+
+from uuid import UUID
+
+from ledger.database import sql
+from ledger.states import Outcome, RetryOn
+from ledger.tokens import Bearer, Caller, TrustedCaller
+from retries.breaker import HOLDS_BACK
+
+# A task is kept from the agent that failed it no longer than this after it could be retried.
+MOST_WITHHELD = "interval '1 hour'"
+# so many tasks of a queue that other claims hold are passed over to take the best of all queues
+PASSED_OVER = 16
+
+
+def queues(agent: str) -> str:
+    """Return the CTE of the queues that an agent claims from: its own, and those of its pools."""
+    return f"""queues as materialized (
+        select {agent} as queue
+        union all
+        select s.pool_id from ledger_poolmember s join ledger_agent p on p.id = s.pool_id
+        where s.agent_id = {agent} and not p.paused
+    ), """
+
+
+def is_able(agent: str) -> str:
+    """Return the condition that an agent works, and may claim once it has room."""
+    return f"""not {agent}.paused
+                and ({agent}.waits_until is null or {agent}.waits_until <= %(now)s)
+                and (select b.state from ledger_breaker b
+                    where b.agent_id = {agent}.id and {HOLDS_BACK}) is null
+                and ({agent}.last_seen_at > %(now)s - %(silent)s::interval or exists (
+                    select from ledger_attempt l where l.agent_id = {agent}.id
+                        and l.outcome is null and l.lease_expires_at > %(now)s))"""
+
+
+def last_failed_agent(task: str) -> str:
+    return f"""(select f.agent_id from ledger_attempt f where f.task_id = {task}.id
+                    and f.outcome = '{Outcome.FAILURE}' order by f.number desc limit 1)"""
+
+
+FIND_LAST_FAILED = f"""select {last_failed_agent("t")} as agent_id from ledger_task t
+where t.id = %(task)s and t.retry_on = '{RetryOn.OTHER}'"""
+
+
+def find_last_failed(task_id: UUID) -> UUID | None:
+    """Return the agent whose attempt at the task failed last, if another one should retry it."""
+    rows = sql.run(FIND_LAST_FAILED, task=task_id)
+    found: UUID | None = rows[0]["agent_id"] if rows else None
+    return found
+
+
+def may_retry(agent: str, task: str = "ledger_task") -> str:
+    """Return the condition that no other member of a task's pool should retry it."""
+    # Only few rows get past the first comparison, which reads nothing more.
+    return f"""({task}.retry_on is distinct from '{RetryOn.OTHER}' or {task}.pool_id is null
+                or {task}.attempts = 0
+                or coalesce({task}.due_at, {task}.updated_at) < %(now)s - {MOST_WITHHELD}
+                or {last_failed_agent(task)} is distinct from {agent}
+                or not exists (select from ledger_poolmember s
+                    join ledger_agent o on o.id = s.agent_id
+                    where s.pool_id = {task}.pool_id and o.id <> {agent} and {is_able("o")}))"""
+
+
+def pick_from_queues(*, where: str, order: str, columns: str, limit: str = "1") -> str:
+    """Return the FROM clause of the first tasks `found` of all queues, which it locks.
+
+    `where` is the condition and `order` the order within a queue, over `columns`.
+    """
+    # The heads are compared before any is locked: a lock on the head of each queue would hide the
+    # heads from other claims. The best queue's head may be taken by then; its next task follows.
+    first = f"""select id, {columns} from ledger_task
+                where {where} and agent_id = """
+    return f"""from (
+                select q.queue from queues q cross join lateral (
+                    {first}q.queue order by {order} limit 1
+                ) h order by {order} offset 0
+            ) best cross join lateral (
+                {first}best.queue order by {order} limit {limit} for update skip locked
+            ) found limit {limit}"""
+
+
+def pick_best_of_queues(*, where: str, order: str, columns: str, limit: str) -> str:
+    """Return the query of the first tasks of all queues, each of which it locks, best first."""
+    of_queue = f"""select id, {columns} from ledger_task where agent_id = q.queue and {where}
+                    order by {order} limit {limit} + {PASSED_OVER}"""
+    return f"""select found.* from (
+                select h.* from queues q cross join lateral ({of_queue}) h
+                order by {order} limit {limit} + {PASSED_OVER}
+            ) best cross join lateral (
+                select id, {columns} from ledger_task where id = best.id and {where}
+                for update skip locked
+            ) found limit {limit}"""
+
+
+# ---- whose claims look at pools
+
+# Few agents are in pools, and the statement that looks at them takes longer. A process remembers
+# who needed it, so that they need no second statement; whether that is still so decides nothing.
+MOST_REMEMBERED = 10_000
+members: set[bytes | UUID] = set()
+
+
+def key_of(caller: Caller) -> bytes | UUID | None:
+    if isinstance(caller, Bearer):
+        return caller.digest
+    if isinstance(caller, TrustedCaller) and caller.agent:
+        return caller.agent.pk
+    return None
+
+
+def is_remembered(caller: Caller) -> bool:
+    return key_of(caller) in members
+
+
+def remember(caller: Caller, *, in_pools: bool) -> None:
+    key = key_of(caller)
+    if key is None or (key in members) == in_pools:
+        return
+    if not in_pools:
+        members.discard(key)
+        return
+    if len(members) >= MOST_REMEMBERED:
+        members.clear()
+    members.add(key)
