@@ -30,6 +30,7 @@ GROUPS = (
             ("deliveries", "Deliveries", "ch-mail"),
             ("permission_rules", "Permission rules", "f-permission"),
             ("policies", "Policies", "rule"),
+            ("budgets", "Budgets", "clock"),
             ("operations", "Operations", "group"),
         ),
     ),

@@ -183,6 +183,7 @@ TASK_MOVES: dict[TaskState, dict[TaskState, tuple[Who, ...]]] = {
     T.QUEUED: {
         T.RUNNING: (AGENT,),
         T.BLOCKED: (AGENT, PERSON),
+        T.ESCALATED: (CLOCK,),  # a budget is used up
         T.DONE: (PERSON, PRODUCER),  # ticked in its plan's file
         T.SKIPPED: (PERSON,),
         T.ABORTED: (PERSON, PRODUCER),
@@ -199,7 +200,7 @@ TASK_MOVES: dict[TaskState, dict[TaskState, tuple[Who, ...]]] = {
     T.RETRY: {
         T.RUNNING: (AGENT,),
         T.BLOCKED: (AGENT, PERSON),
-        T.ESCALATED: (PERSON,),  # undo of an answer
+        T.ESCALATED: (PERSON, CLOCK),  # undo of an answer; a budget is used up
         T.DONE: (PERSON, PRODUCER),  # ticked in its plan's file
         T.SKIPPED: (PERSON,),
         T.ABORTED: (PERSON, PRODUCER),

@@ -110,6 +110,46 @@ def describe_limit_event(event: Event) -> EventSentence:
     return plain("clock", name, "has room again")
 
 
+def describe_budget_event(event: Event) -> EventSentence:
+    actor, data = who_of(event), event.data
+    name = str(data.get("name", ""))
+    match event.kind:
+        case Kind.BUDGET_SET:
+            return plain("rule", actor, f"set a budget of {name}", f": {describe_limit(data)}")
+        case Kind.BUDGET_REMOVED:
+            return plain("rule", actor, f"removed a budget of {name}", f": {describe_limit(data)}")
+        case Kind.BUDGET_GRANTED:
+            return plain("plus", actor, f"granted {data.get('granted', 'more')} to {name}")
+        case Kind.BUDGET_NEAR:
+            did = f"has used {describe_used(data)}"
+            return replace(plain("clock", describe_owner(name), did), tone="amber")
+        case Kind.BUDGET_REACHED:
+            did = f"has used up a budget: {describe_used(data)}"
+            return replace(plain("clock", describe_owner(name), did), tone="red")
+        case Kind.PRICE_SET:
+            since = f" from {data.get('starts_on')} on" if data.get("starts_on") else ""
+            return plain("rule", actor, f"set the price of {name}", since)
+        case Kind.PRICE_REMOVED:
+            return plain("rule", actor, f"removed the price of {name}")
+    return unknown(event)
+
+
+def describe_owner(name: str) -> str:
+    return f"{name[:1].upper()}{name[1:]}"
+
+
+def describe_used(data: dict[str, Any]) -> str:
+    used = float(data.get("used") or 0)
+    number = f"{used:,.2f}" if data.get("unit") == "usd" else f"{used:,.0f}"
+    return f"{number} of {describe_limit(data)}"
+
+
+def describe_limit(data: dict[str, Any]) -> str:
+    number = float(data.get("limit") or 0)
+    limit = f"{number:,.2f} USD" if data.get("unit") == "usd" else f"{number:,.0f} tokens"
+    return f"{limit} {'per day' if data.get('period') == 'day' else 'in total'}"
+
+
 def describe_project_event(event: Event) -> EventSentence:
     actor, data = who_of(event), event.data
     match event.kind:

@@ -45,6 +45,7 @@ from ledger.authorization.permissions import may
 from ledger.models import Attempt, Event, Failure, Project, Task
 from ledger.moves import CHECKPOINT
 from ledger.states import BreakerState, TaskState
+from retries.budgets.reading import BudgetLine, list_of_task
 from retries.claiming.attempt_traces import link_to_trace
 from retries.failures.fixes.suggestions import Suggestion, suggest
 from retries.failures.grouping import headline_of
@@ -99,6 +100,7 @@ class TaskPage(PageContext):
     row: Task
     due: StatusText
     hold: Hold | None
+    budgets: list[BudgetLine]
     holder: Task | None
     can_retry: bool
     actions: list[Verb]
@@ -154,6 +156,7 @@ def detail(visit: Visit, task_id: UUID) -> TaskPage:
         row=row,
         due=describe_status(row, now=now),
         hold=find_hold(row, now=now),
+        budgets=list_of_task(row, now=now),
         holder=detail_queries.find_holder(row),
         can_retry=detail_queries.can_retry(row),
         actions=actions,

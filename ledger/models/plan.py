@@ -69,6 +69,9 @@ class Plan(models.Model):
     exclusive_files = models.BooleanField(
         db_default=False, help_text="tasks with the same files don't run at once"
     )
+    spent_until = models.DateTimeField(
+        null=True, editable=False, help_text="its budget is used up until then"
+    )
     paused_at = models.DateTimeField(null=True)
     aborted_at = models.DateTimeField(null=True)
     completed_at = models.DateTimeField(null=True)

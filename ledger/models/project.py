@@ -18,6 +18,9 @@ class Project(models.Model):
         editable=False,
         help_text="since then it moves to another installation, and its tokens wait",
     )
+    spent_until = models.DateTimeField(
+        null=True, editable=False, help_text="its budget is used up until then"
+    )
 
     def __str__(self) -> str:
         return self.name

@@ -94,6 +94,9 @@ class Task(models.Model):
     exclusive = models.BooleanField(
         db_default=False, help_text="it waits for running tasks of its plan with the same files"
     )
+    spent_until = models.DateTimeField(
+        null=True, editable=False, help_text="its budget is used up until then"
+    )
     due_noted_at = models.DateTimeField(null=True, editable=False)
     current_attempt = models.UUIDField(null=True)
     abort_requested_at = models.DateTimeField(null=True)

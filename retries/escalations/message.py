@@ -32,6 +32,7 @@ SENTENCES = {
     "same_failure_again": "The same error came back, and no file had changed.",
     "unproven": "Its agent reports that it is done, and nothing has proven it.",
     "permission_request": "Its agent asks for leave to make a call.",
+    "budget_used": "It waits for a budget that is used up.",
     "checkpoint": "Its plan asks a question.",
 }
 # the notes on files whose status does not read as one
@@ -51,6 +52,8 @@ OPTIONS = """---
 - `skip` - Skip this task, continue with next{waiting}
 - `abort` - Stop plan execution
 - `fix: <instruction>` - Provide specific fix instruction"""
+
+GRANT = "- `grant: <amount>` - Grant more of the budget, such as `grant: 500000 tokens`\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +135,8 @@ def render_message(facts: Facts) -> str:
             render_files(facts.files),
         ]
     options = OPTIONS.format(
-        answers=list_answers(facts.answers), waiting=describe_dependents(facts.dependents)
+        answers=GRANT if facts.reason == "budget_used" else list_answers(facts.answers),
+        waiting=describe_dependents(facts.dependents),
     )
     return "\n\n".join([*parts, options] if asks else [*parts, SUGGESTIONS, options])
 

@@ -23,7 +23,7 @@ from tests.serving import make_database, url_of_database
 from tests.waiting import PATIENCE_S
 
 DATABASE = "data_version"
-NEWEST = "0053_project_moving_since"
+NEWEST = "0054_budgets"
 
 
 def migrate(*options: str) -> "subprocess.CompletedProcess[str]":

@@ -86,6 +86,8 @@ HEADS = {
     "agent.needs_attention": "Waits at its terminal: {agent}",
     "limit.reached": "At its limit: {title}",
     "limit.ended": "Has room again: {title}",
+    "budget.near": "Budget nearly used: {title}",
+    "budget.reached": "Budget used up: {title}",
     "plan.completed": "Plan done: {title}",
     "plan.aborted": "Plan aborted: {title}",
     "plan.stuck": "Plan stuck: {title}",
@@ -191,6 +193,10 @@ def sentence_of(facts: Facts) -> str:
             said = f"Its agents get no tasks until {facts.until}. Nothing counts as a failure."
         case "limit.ended":
             said = "Its agents get tasks again. Nothing is left to do."
+        case "budget.near":
+            said = facts.detail or "It is nearly used up."
+        case "budget.reached":
+            said = f"{facts.detail or 'It is used up.'} Its tasks wait until there is more."
         case "plan.stuck":
             said = "None of its tasks can start until a person decides."
         case "webhook.disabled":
