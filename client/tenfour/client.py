@@ -9,6 +9,7 @@ from tenfour import settings
 from tenfour.api import calls
 from tenfour.api.groups import (
     Agents,
+    Budgets,
     Channels,
     DeadLetters,
     Escalations,
@@ -70,6 +71,7 @@ class Nouns(Driven[D]):
         self.sessions: Sessions[D] = Sessions(driver, core)
         self.operations: Operations[D] = Operations(driver, core)
         self.policies: Policies[D] = Policies(driver, core)
+        self.budgets: Budgets[D] = Budgets(driver, core)
         self.channels: Channels[D] = Channels(driver, core)
         self.webhooks: Webhooks[D] = Webhooks(driver, core)
 

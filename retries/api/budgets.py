@@ -11,7 +11,7 @@ from ninja import Query, Router
 
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
 from ledger.api.cursors import read_page
-from ledger.api.parameters import find_plan, find_plan_id, parse_if_match
+from ledger.api.parameters import filter_by_id, find_plan, find_plan_id, parse_if_match
 from ledger.api.responses import json_response, page_body
 from ledger.database import server_time
 from ledger.errors import Invalid
@@ -44,6 +44,7 @@ def budgets_list(request: PrincipalRequest, query: Query[schemas.BudgetQuery]) -
         rows = rows.filter(plan=find_plan_id(request.auth, query.plan))
     if query.task:
         rows = rows.filter(task=query.task)
+    rows = filter_by_id(rows, query.id)
     page = read_page(
         rows.select_related("plan"),
         limit=query.limit,

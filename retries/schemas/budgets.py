@@ -11,11 +11,11 @@ from ledger.models import Budget
 from ledger.models.budget import MODEL_LENGTH
 from ledger.schemas.budgets import MOST_TOKENS, MOST_USD, BudgetFields
 from ledger.schemas.shapes import ID, Shape, field
-from ledger.schemas.shared import PLAN_ID_OR_REF, In, PageQuery
+from ledger.schemas.shared import PLAN_ID_OR_REF, In, ListQuery
 from retries.budgets.prices import ListedPrice
 
 
-class BudgetQuery(PageQuery):
+class BudgetQuery(ListQuery):
     plan: str = Field("", description=PLAN_ID_OR_REF)
     task: UUID | None = Field(None, description="a task's id")
     scope: Literal["", "task", "plan", "project"] = Field(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, overload
 from tenfour import tasks
 from tenfour.api import (
     agent_calls,
+    budget_calls,
     calls,
     channel_calls,
     deadletter_calls,
@@ -208,6 +209,18 @@ class Operations(Driven[D]):
 class Policies(Driven[D]):
     get = Verb(policy_calls.get)
     change = Verb(policy_calls.change)
+
+
+class Budgets(Driven[D]):
+    list = Listing(budget_calls.budgets)
+    get = Verb(budget_calls.get)
+    set = Verb(budget_calls.set)
+    change = Verb(budget_calls.change)
+    grant = Verb(budget_calls.grant)
+    remove = Verb(budget_calls.remove)
+    prices = Verb(budget_calls.prices)
+    set_price = Verb(budget_calls.set_price)
+    remove_price = Verb(budget_calls.remove_price)
 
 
 class Channels(Driven[D]):
