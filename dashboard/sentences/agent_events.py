@@ -121,11 +121,9 @@ def describe_budget_event(event: Event) -> EventSentence:
         case Kind.BUDGET_GRANTED:
             return plain("plus", actor, f"granted {data.get('granted', 'more')} to {name}")
         case Kind.BUDGET_NEAR:
-            did = f"has used {describe_used(data)}"
-            return replace(plain("clock", describe_owner(name), did), tone="amber")
+            return describe_use(data, "has used", tone="amber")
         case Kind.BUDGET_REACHED:
-            did = f"has used up a budget: {describe_used(data)}"
-            return replace(plain("clock", describe_owner(name), did), tone="red")
+            return describe_use(data, "has used up a budget:", tone="red")
         case Kind.PRICE_SET:
             since = f" from {data.get('starts_on')} on" if data.get("starts_on") else ""
             return plain("rule", actor, f"set the price of {name}", since)
@@ -134,8 +132,11 @@ def describe_budget_event(event: Event) -> EventSentence:
     return unknown(event)
 
 
-def describe_owner(name: str) -> str:
-    return f"{name[:1].upper()}{name[1:]}"
+def describe_use(data: dict[str, Any], did: str, *, tone: str) -> EventSentence:
+    # The log shows no subject of it.
+    name = str(data.get("name", ""))
+    owner, does = f"{name[:1].upper()}{name[1:]}", f"{did} {describe_used(data)}"
+    return replace(plain("clock", owner, does), tone=tone, note=f"{owner} {does}")
 
 
 def describe_used(data: dict[str, Any]) -> str:

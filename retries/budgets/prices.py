@@ -129,6 +129,11 @@ class ListedPrice:
     set_by: str = ""
     is_replaced: bool = False  # a project's own price holds in its place
 
+    @property
+    def texts(self) -> list[str]:
+        found = (self.price.input, self.price.output, self.price.cache_read, self.price.cache_write)
+        return [f"{number.normalize():f}" for number in found]
+
 
 def list_prices(project_id: UUID) -> list[ListedPrice]:
     """Return the project's own prices, and then those that are shipped."""

@@ -139,7 +139,11 @@ class PriceIn(
 class PriceOut(Shape):
     id: UUID | None = field("the price's id; null if Tenfour ships it")
     model: str = field("the model's name", "claude-sonnet-4-5")
-    starts_on: date = field("the first day on which it holds", "2025-09-29")
+    starts_on: date = field(
+        "the first day on which it holds",
+        "2025-09-29",
+        source=lambda row: row.starts_on.isoformat(),
+    )
     input: float = field("USD per million tokens", 3.0, source=lambda row: float(row.price.input))
     output: float = field(
         "USD per million tokens", 15.0, source=lambda row: float(row.price.output)
