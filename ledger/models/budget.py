@@ -37,7 +37,7 @@ class BudgetUnit(models.TextChoices):
 
 
 class AtLimit(models.TextChoices):
-    """What happens when a budget is used up; its tasks wait in both cases."""
+    """The effect of a budget that is used up; its tasks wait in both cases."""
 
     # a person is asked
     ASK = "ask", "ask a person"
@@ -46,9 +46,12 @@ class AtLimit(models.TextChoices):
 
 class BudgetQuerySet(models.QuerySet["Budget"]):
     def visible_to(self, principal: Principal) -> Self:
-        """Return the project's budgets; an agent sees those of its own tasks."""
+        """Return the project's budgets; an agent does not see those of others' tasks and plans."""
         if principal.is_agent:
-            return self.filter(task__agent_id=principal.agent_id)
+            own = Q(task__agent_id=principal.agent_id)
+            plans = Q(plan__in=Task.objects.filter(agent=principal.agent_id).values("plan"))
+            whole = Q(project=principal.project_id, plan=None, task=None)
+            return self.filter(own | plans | whole)
         return self.filter(project_id=principal.project_id)
 
 

@@ -38,7 +38,10 @@ OF_SCOPE = {
 
 @router.get("/budgets", auth=PrincipalAuth("tasks:read"), response=page_of(schemas.BudgetOut))
 def budgets_list(request: PrincipalRequest, query: Query[schemas.BudgetQuery]) -> HttpResponse:
-    """List budgets with what is used of them, newest first; an agent sees those of its tasks."""
+    """List budgets with what is used of them, newest first.
+
+    An agent does not see those of others' tasks and plans.
+    """
     rows = Budget.objects.visible_to(request.auth).filter(OF_SCOPE[query.scope])
     if query.plan:
         rows = rows.filter(plan=find_plan_id(request.auth, query.plan))

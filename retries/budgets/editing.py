@@ -45,7 +45,7 @@ OF = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetSpec:
-    """What a caller sets of a budget, without what it is of."""
+    """The limit of a budget and its terms, as a caller sets them."""
 
     unit: str
     amount: Decimal

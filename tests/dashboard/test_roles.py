@@ -37,7 +37,7 @@ NEEDS: Mapping[Role, tuple[str, ...]] = {
         *("plan_summary", "deadletters", "deadletters_export", "deadletter", "patterns"),
         *("patterns_export", "pattern", "agents", "agents_export", "agent", "sessions"),
         *("sessions_export", "session", "session_message", "connect", "insight", "insight_export"),
-        *("audit", "limits"),
+        *("audit", "limits", "budgets"),
         *("audit_export", "operations", "operations_export", "operation"),
         "notifications",
         *("permission_rules", "permission_rules_export", "permission_rule"),
@@ -57,6 +57,7 @@ NEEDS: Mapping[Role, tuple[str, ...]] = {
         *("notification_rule_act", "deliveries_redeliver", "escalation_answer"),
         *("escalation_undo", "escalation_comment", "escalation_assign"),
         *("escalation_snooze", "escalations_answer_all"),
+        *("budget_save", "budget_act", "price_save", "price_remove"),
     ),
     Role.ADMIN: (
         *("policy_switch", "member_act", "invite", "invitation_revoke", "token_new"),
@@ -85,6 +86,7 @@ VERBS = {
     "pattern_fix": "promote",
     "patterns_act": "ignore",
     "agent_act": "pause",
+    "budget_act": "remove",
     "policy_switch": "obey_waits",
     "member_act": "operator",
     "token_act": "rotate",
@@ -105,6 +107,8 @@ def list_forms(ids: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         "permission_rule_dismiss": {"in": "default", "tool": "Bash", "matcher": "npm run lint"},
         "permission_rule_act": {"confirmed": "yes"},
         "token_new": {"kind": "reader"},
+        "budget_save": {"scope": "project", "amount": "9 USD", "period": "day"},
+        "price_save": {"model": "own", "input": "1", "output": "2"},
         "token_act": {"confirmed": "yes"},
         "policy_switch": {"scope": "off", "reason": "try"},
         "experiment_start": {

@@ -21,6 +21,7 @@ PATHS = {
     "Deliveries": "/settings/deliveries/",
     "Permission rules": "/settings/permissions/",
     "Policies": "/settings/policies/",
+    "Budgets": "/settings/budgets/",
     "Operations": "/operations/",
     "Profile": "/settings/profile/",
     "Audit log": "/settings/audit/",

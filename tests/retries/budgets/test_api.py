@@ -161,9 +161,11 @@ def test_only_people_change_budgets_and_prices(
         price = {"model": "x", "input": 1, "output": 1}
         problem(caller("PUT", "/prices", price), 403, "human_required")
     assert producer("GET", f"/budgets/{id}").body["limit"] == 500
-    # an agent sees the budgets of its own tasks
-    assert [each["id"] for each in coder("GET", "/budgets").body["data"]] == [own]
-    problem(coder("GET", f"/budgets/{id}"), 404, "not_found")
+    # an agent sees the budgets that can hold it back
+    other = Api(make_token("agent", agent=make_agent("other")))
+    assert [each["id"] for each in coder("GET", "/budgets").body["data"]] == [own, id]
+    assert [each["id"] for each in other("GET", "/budgets").body["data"]] == [id]
+    problem(other("GET", f"/budgets/{own}"), 404, "not_found")
 
 
 def test_an_import_does_not_change_a_budget_that_is_there(operator: Api, producer: Api) -> None:
