@@ -16,6 +16,7 @@ from typing import Any
 import psycopg
 
 from bench import (
+    budgets,
     chaos,
     churn,
     client,
@@ -78,6 +79,7 @@ SUITES: dict[str, Callable[[Sandbox, Scale, Say], list[Figure]]] = {
     "slow_bodies": slow_bodies.run,
     "stress": stress.run,
     "exclusive": exclusive.run,
+    "budgets": budgets.run,
     "chaos": chaos.run,
     "rolling": rolling.run,
     "deadletters": deadletters.run,

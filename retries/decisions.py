@@ -198,10 +198,6 @@ class Decision:
     is_stopped: bool = False
     proof: Proof | None = None  # if the task is done
 
-    @property
-    def is_no_failure(self) -> bool:
-        return self.agent_waits or self.is_stopped
-
 
 def exhausted(case: Case, reason: str, *, counts: bool = True) -> Decision:
     escalates = case.on_exhausted == "escalate"
@@ -293,11 +289,12 @@ def decide(case: Case) -> Decision:
         and case.named_wait_s is not None
     ):
         decision = replace(decision, evidence=case.evidence)
+    is_no_failure = decision.agent_waits or decision.is_stopped
     return replace(
         decision,
-        failure_type=None if decision.is_no_failure else case.failure_type,
+        failure_type=None if is_no_failure else case.failure_type,
         delay_s=delay,
-        is_about_agent=case.is_about_agent and not decision.is_no_failure,
+        is_about_agent=case.is_about_agent and not is_no_failure,
     )
 
 

@@ -264,7 +264,7 @@ def decision_fields(decision: Decision, *, now: datetime) -> dict[str, Any]:
 
 
 def outcome_of(decision: Decision) -> Outcome:
-    if decision.is_no_failure:
+    if decision.agent_waits or decision.is_stopped:
         return Outcome.RELEASED
     match decision.to:
         case TaskState.DONE:
@@ -298,7 +298,7 @@ def end_attempt(
         attempt=row["attempt_id"],
         result=Jsonb(report.result),
         retry_count=row["retry_count"] + decision.counts,
-        granted=int(decision.is_no_failure),
+        granted=int(decision.agent_waits or decision.is_stopped),
         error=error,
         reason=decision.reason,
         due_at=now + timedelta(seconds=decision.delay_s),
