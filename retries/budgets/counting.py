@@ -7,12 +7,12 @@ later would hold no lock, but a claim could then start work that the limit no lo
 """
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q
+from psycopg.types.json import Jsonb
 
 from ledger import journal
 from ledger.database import sql
@@ -28,24 +28,19 @@ from retries.budgets.prices import Usage, find_cost, read_usage
 CLOCK = clock("budgets")
 
 
-def of_task(*, project_id: UUID, plan_id: UUID | None, task_id: UUID) -> Q:
-    """Return the condition of the budgets that a task's usage counts for."""
-    # Each part has its index.
-    found = Q(project=project_id, plan=None, task=None) | Q(task=task_id)
-    return found | Q(plan=plan_id) if plan_id else found
-
-
 def count_report(row: Row, stored: dict[str, Any], stamp: Stamp) -> bool:
     """Count a report's usage; return whether its own task was moved, to ask a person."""
-    about = of_task(project_id=row["project_id"], plan_id=row["plan_id"], task_id=row["id"])
-    budgets = list(Budget.objects.filter(about).select_for_update(no_key=True).order_by("pk"))
-    if not budgets:
+    found = sql.run(LOCK, project=row["project_id"], plan=row["plan_id"], task=row["id"])
+    if not found:
         return False
+    budgets = [Budget(**each) for each in found]
     usage, now = read_usage(stored), stamp.at
     cost = None
     if any(budget.unit == BudgetUnit.USD for budget in budgets):
         cost = find_cost(usage, project_id=row["project_id"], now=now)
     told = [add(budget, usage, cost, now=now) for budget in budgets]
+    counters = [{"id": str(each.pk)} | as_json(each) for each in budgets]
+    sql.run(STORE, counters=Jsonb(counters))
     reached = [
         budget for budget, kinds in zip(budgets, told, strict=True) if Kind.BUDGET_REACHED in kinds
     ]
@@ -71,9 +66,7 @@ def add(budget: Budget, usage: Usage, cost: Decimal | None, *, now: datetime) ->
     else:
         budget.unpriced += 1
         budget.unpriced_model = truncate(usage.model, MODEL_LENGTH)
-    kinds = mark(budget, now=now)
-    store(budget)
-    return kinds
+    return mark(budget, now=now)
 
 
 def turn_day(budget: Budget, *, now: datetime) -> None:
@@ -104,20 +97,36 @@ def mark(budget: Budget, *, now: datetime) -> list[Kind]:
     return kinds
 
 
-COUNTERS = (
-    "used",
-    "granted",
-    "day",
-    "unpriced",
-    "unpriced_model",
-    "near_at",
-    "reached_at",
-    "asked_at",
-)
+# Prepared, in one statement for all budgets, because reports of the project wait for it.
+TYPES = {
+    "used": "numeric",
+    "granted": "numeric",
+    "day": "date",
+    "unpriced": "int",
+    "unpriced_model": "text",
+    "near_at": "timestamptz",
+    "reached_at": "timestamptz",
+    "asked_at": "timestamptz",
+}
+STORE = f"""update ledger_budget b set {", ".join(f"{name} = n.{name}" for name in TYPES)}
+from jsonb_to_recordset(%(counters)s) as n(
+    id uuid, {", ".join(f"{name} {type}" for name, type in TYPES.items())}) where b.id = n.id"""
+LOCK = f"""select {", ".join(f"b.{field.column}" for field in Budget._meta.concrete_fields)}
+from ledger_budget b where b.task_id = %(task)s or b.plan_id = %(plan)s
+    or b.project_id = %(project)s and b.plan_id is null and b.task_id is null
+order by b.id for no key update"""
+
+
+def as_json(budget: Budget) -> dict[str, Any]:
+    values = {name: getattr(budget, name) for name in TYPES}
+    return {
+        name: str(value) if isinstance(value, Decimal | date) else value
+        for name, value in values.items()
+    }
 
 
 def store(budget: Budget, *more: str) -> None:
-    names = (*COUNTERS, *more)
+    names = (*TYPES, *more)
     Budget.objects.filter(pk=budget.pk).update(**{name: getattr(budget, name) for name in names})
 
 

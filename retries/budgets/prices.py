@@ -96,18 +96,19 @@ def find_cost(usage: Usage, *, project_id: UUID, now: datetime) -> Decimal | Non
     return compute_cost(usage, found) if found else None
 
 
+# the exact name first, and of each name the newest price
+FIND = """select p.input, p.output, p.cache_read, p.cache_write from ledger_modelprice p
+where p.project_id = %(project)s and p.model = any(%(names)s::text[]) and p.starts_on <= %(day)s
+order by array_position(%(names)s::text[], p.model::text), p.starts_on desc limit 1"""
+
+
 def find_price(model: str, *, project_id: UUID, on: date) -> Price | None:
     """Return the price that holds on a day: the project's own, or else the one that is shipped."""
     if not model:
         return None
     names = [stripped(model).strip().lower(), base_name(model)]
-    rows = ModelPrice.objects.filter(project=project_id, model__in=names, starts_on__lte=on)
-    # the exact name first, and of each name the newest price
-    own = min(
-        rows, key=lambda row: (row.model != names[0], -row.starts_on.toordinal()), default=None
-    )
-    if own:
-        return Price(own.input, own.output, own.cache_read, own.cache_write)
+    if own := sql.run(FIND, project=project_id, names=names, day=on):
+        return Price(**own[0])
     for name in names:
         for starts_on, price in SHIPPED.get(name, ()):
             if starts_on <= on:
