@@ -16,6 +16,7 @@ from typing import Any
 import psycopg
 
 from bench import (
+    budgets,
     chaos,
     churn,
     client,
@@ -82,6 +83,7 @@ SUITES: dict[str, Callable[[Sandbox, Scale, Say], list[Figure]]] = {
     "stress": stress.run,
     "exclusive": exclusive.run,
     "pools": pools.run,
+    "budgets": budgets.run,
     "chaos": chaos.run,
     "rolling": rolling.run,
     "deadletters": deadletters.run,

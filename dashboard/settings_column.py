@@ -31,6 +31,7 @@ GROUPS = (
             ("on_call", "On call", "people"),
             ("permission_rules", "Permission rules", "f-permission"),
             ("policies", "Policies", "rule"),
+            ("budgets", "Budgets", "clock"),
             ("operations", "Operations", "group"),
         ),
     ),

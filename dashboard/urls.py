@@ -62,6 +62,7 @@ from dashboard.sessions import action_views as session_actions
 from dashboard.sessions import detail_views as session_details
 from dashboard.sessions import import_views as session_imports
 from dashboard.sessions.listing import SESSIONS
+from dashboard.settings import budget_views as budgets
 from dashboard.settings import policy_views as policies
 from dashboard.settings import views as settings
 from dashboard.sign_in import join_views as join
@@ -227,6 +228,14 @@ urlpatterns = [
         "on_call_save", "retries.change_escalationpolicy"),
     action("settings/on-call/<slug:name>/<uuid:row_id>/delete/", on_call.delete,
         "on_call_delete", "retries.change_escalationpolicy"),
+    page("settings/budgets/", budgets.index, "budgets", "ledger.view_budget"),
+    form("settings/budgets/save/", budgets.save, "budget_save", "ledger.change_budget"),
+    action("settings/budgets/prices/save/", budgets.save_price,
+        "price_save", "ledger.change_modelprice"),
+    action("settings/budgets/prices/<uuid:price_id>/remove/", budgets.remove_price,
+        "price_remove", "ledger.change_modelprice"),
+    action("settings/budgets/<uuid:budget_id>/<slug:verb>/", budgets.act,
+        "budget_act", "ledger.change_budget"),
     page("settings/notifications/", notifications.index, "notifications", "retries.view_channel"),
     form("settings/notifications/rules/", notification_actions.save_rule,
         "notification_rule", "retries.change_notificationrule"),

@@ -174,6 +174,8 @@ class FileScope(TextChoices):
     # tasks of plans, unless their plan says otherwise
     PLANS = "plans"
     ALL = "all"
+
+
 class RetryOn(TextChoices):
     """The members of a pool that may retry a task."""
 
@@ -201,6 +203,7 @@ TASK_MOVES: dict[TaskState, dict[TaskState, tuple[Who, ...]]] = {
     T.QUEUED: {
         T.RUNNING: (AGENT,),
         T.BLOCKED: (AGENT, PERSON),
+        T.ESCALATED: (CLOCK,),  # a budget is used up
         T.DONE: (PERSON, PRODUCER),  # ticked in its plan's file
         T.SKIPPED: (PERSON,),
         T.ABORTED: (PERSON, PRODUCER),
@@ -217,7 +220,7 @@ TASK_MOVES: dict[TaskState, dict[TaskState, tuple[Who, ...]]] = {
     T.RETRY: {
         T.RUNNING: (AGENT,),
         T.BLOCKED: (AGENT, PERSON),
-        T.ESCALATED: (PERSON,),  # undo of an answer
+        T.ESCALATED: (PERSON, CLOCK),  # undo of an answer; a budget is used up
         T.DONE: (PERSON, PRODUCER),  # ticked in its plan's file
         T.SKIPPED: (PERSON,),
         T.ABORTED: (PERSON, PRODUCER),

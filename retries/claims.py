@@ -16,6 +16,7 @@ from ledger.database.sql import Row
 from ledger.errors import Invalid, InvalidTransition, NotFound, Refusal
 from ledger.journal import Stamp
 from ledger.models import Agent, Attempt
+from ledger.models.budget import FOREVER
 from ledger.needs import fetch_skipped_needs
 from ledger.secrets.notes import mask_key
 from ledger.standing_instructions.firing import fire_claims
@@ -50,6 +51,7 @@ AGENT_PAUSED = "agent_paused"
 BREAKER_OPEN = "breaker_open"
 CONCURRENCY_LIMIT = "concurrency_limit"
 NO_TASK = "no_task"
+BUDGET_USED = "budget_used"
 # Moves of a task take milliseconds; only an import locks a plan's tasks for longer.
 LOCKED_RETRY_S = 1
 
@@ -297,10 +299,16 @@ def empty_result(why: Row, reason: str, *, retry_after_s: int) -> ClaimResult:
     return ClaimResult(
         reason=reason,
         next_due_at=next_due(why),
-        waits_until=why["waits_until"],
+        waits_until=why["waits_until"] or end_of_day(why, reason),
         retry_after_s=retry_after_s,
         pending_instructions=why["pending_instructions"],
     )
+
+
+def end_of_day(why: Row, reason: str) -> datetime | None:
+    # A budget that is not per day has room only after a person gave it some.
+    until: datetime | None = why["spent_until"] if reason == BUDGET_USED else None
+    return until if until and until < FOREVER else None
 
 
 def next_due(why: Row) -> datetime | None:
@@ -312,6 +320,8 @@ def empty_reason(why: Row) -> str:
         return AGENT_PAUSED
     if why["waits_until"]:
         return AGENT_WAITS
+    if why["spent_until"]:
+        return BUDGET_USED
     return "plan_paused" if why["plan_paused"] else NO_TASK
 
 
@@ -336,6 +346,8 @@ def locked_result(why: Row, task: UUID, *, now: datetime) -> ClaimResult:
     if (start := why["next_start_at"]) and start > now:
         noun = "task" if row["blocked_reason"] else "task's plan"
         raise held_back(row, f"The {noun} starts at {start:%FT%TZ}, and not before.")
+    if why["spent_until"]:
+        raise held_back(row, "The task waits for a budget that is used up.")
     if row["state"] == TaskState.QUEUED or is_due or start:
         if holder := find_holder(task):
             name = holder["ref"] or holder["id"]

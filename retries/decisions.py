@@ -27,6 +27,7 @@ NEEDS = {
 # known errors that say that the agent's account is at a limit; a quota does if it names its reset
 LIMITS = ("usage_limit", "rate_limit", "overloaded")
 AGENT_WAITS = "agent_waits"
+BUDGET_USED = "budget_used"
 MOST_LIMIT_S = MOST_WAIT.total_seconds()  # the longest wait of an agent
 # a wait without a stated time: the first, and the longest after it has doubled
 FIRST_WAIT_S, MOST_STEP_S = 60, 900
@@ -80,6 +81,7 @@ class Case:
     requires_proof: bool = False
     non_retryable: bool = False
     abort_asked: bool = False
+    stop_asked: bool = False  # a budget was used up before the report
     in_plan: bool = False
     idempotent: bool = True
     number: int = 1
@@ -148,6 +150,16 @@ class Case:
         return self.has_failed and self.is_unverified and self.exit_code in KILLED
 
     @property
+    def is_stopped(self) -> bool:
+        # The agent is asked to stop at its next step. A check that failed has failed all the same.
+        return (
+            self.stop_asked
+            and self.status == "failure"
+            and self.exit_code is None
+            and (self.failure_type == FailureType.EXECUTION_ERROR)
+        )
+
+    @property
     def is_about_agent(self) -> bool:
         # A missing proof, these codes, and a verification's timeout say something about the task
         # alone.
@@ -171,7 +183,8 @@ class Decision:
     """The next state of the task, with the reason and the time.
 
     `counts` adds a retry to the round; without `is_about_agent` the agent's breaker ignores it.
-    With `agent_waits` the attempt is no failure, and its agent gets no task during the delay.
+    With `agent_waits` the attempt is no failure, and its agent gets no task during the delay. With
+    `is_stopped` it is none either: the task waits for a budget.
     """
 
     to: TaskState
@@ -182,6 +195,7 @@ class Decision:
     delay_s: float = 0.0
     evidence: Evidence | None = None  # if the decision rests on it
     agent_waits: bool = False
+    is_stopped: bool = False
     proof: Proof | None = None  # if the task is done
 
 
@@ -212,6 +226,10 @@ TABLE: list[tuple[Callable[[Case], bool], Callable[[Case], Decision]]] = [
     (
         lambda c: c.code in HOPELESS or (c.code == UNAVAILABLE and c.in_plan),
         lambda c: Decision(TaskState.ESCALATED, c.code),
+    ),
+    (
+        lambda c: c.is_stopped,
+        lambda c: Decision(TaskState.RETRY, BUDGET_USED, is_stopped=True),
     ),
     (
         lambda c: c.status == "blocked",
@@ -263,14 +281,20 @@ def decide(case: Case) -> Decision:
     """
     decision = next(then(case) for matches, then in TABLE if matches(case))
     is_retry = decision.to == TaskState.RETRY
-    delay = next_delay_s(case) if is_retry else 0.0
-    if is_retry and case.retry_after_s is None and case.named_wait_s is not None:
+    delay = next_delay_s(case) if is_retry and not decision.is_stopped else 0.0
+    if (
+        is_retry
+        and not decision.is_stopped
+        and case.retry_after_s is None
+        and case.named_wait_s is not None
+    ):
         decision = replace(decision, evidence=case.evidence)
+    is_no_failure = decision.agent_waits or decision.is_stopped
     return replace(
         decision,
-        failure_type=None if decision.agent_waits else case.failure_type,
+        failure_type=None if is_no_failure else case.failure_type,
         delay_s=delay,
-        is_about_agent=case.is_about_agent and not decision.agent_waits,
+        is_about_agent=case.is_about_agent and not is_no_failure,
     )
 
 

@@ -43,6 +43,8 @@ class Reason(TextChoices):
     UNPROVEN = "unproven"
     # it waits for leave to make one tool call
     PERMISSION_REQUEST = "permission_request"
+    # a budget of the task, of its plan or of its project is used up
+    BUDGET_USED = "budget_used"
 
 
 # the reasons of escalations that ask a question; a person can answer it
@@ -91,6 +93,8 @@ class Answer(TextChoices):
     # only for a permission request, for this one call
     ALLOW = "allow"
     DENY = "deny"
+    # only for a task that waits for a budget: an amount, such as 500000 tokens
+    GRANT = "grant"
 
 
 class PatternState(TextChoices):
@@ -201,6 +205,11 @@ class RuleState(TextChoices):
 
 
 # the answers that consist of text, with the words that begin a sentence about each
-TEXT_ANSWERS = {Answer.FIX: "A fix", Answer.ANSWER: "An answer", Answer.DENY: "A denial"}
+TEXT_ANSWERS = {
+    Answer.FIX: "A fix",
+    Answer.ANSWER: "An answer",
+    Answer.DENY: "A denial",
+    Answer.GRANT: "A grant",
+}
 # the answers to a permission request, which no other escalation takes
 PERMISSION_ANSWERS = (Answer.ALLOW, Answer.DENY)

@@ -20,6 +20,7 @@ from ledger.standing_instructions import clock as rule_clock
 from ledger.tasks.exclusive_files import mark_projects
 from retries import reminders
 from retries.attempts import leases
+from retries.budgets import asking
 from retries.escalations import expiry
 from retries.failures import failure_counts, resigning
 from retries.insight import clock
@@ -66,6 +67,7 @@ def process_escalations(*, now: datetime, project: Project | None) -> dict[str, 
     return did | {
         "withdrawn": requests.withdraw_silent(now=now, of=of),
         "rules_expired": rules.expire_unused(now=now, of=of),
+        "budgets_asked": asking.ask_pending(now=now, project=project),
     }
 
 

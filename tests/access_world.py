@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from decimal import Decimal
 from functools import cache
 from typing import Any
 from uuid import UUID, uuid4
@@ -19,6 +20,7 @@ from ledger.journal import SYSTEM, Stamp
 from ledger.markers import create_marker
 from ledger.models import (
     Agent,
+    Budget,
     Instruction,
     Membership,
     Plan,
@@ -35,6 +37,9 @@ from ledger.saved_views import save_view
 from ledger.secrets import encryption
 from ledger.states import TaskState
 from retries import in_process
+from retries.budgets.editing import BudgetSpec, Scope, set_budget
+from retries.budgets.prices import set_price
+from retries.budgets.shipped_prices import Price
 from retries.escalations import answering
 from retries.escalations.choices import Choice
 from retries.insight.experiments import start_experiment
@@ -173,6 +178,15 @@ def make_world(agent: Agent, now: datetime) -> World:
     experiment = start_experiment(
         project, "standing", reason=f"try {MARK}", stamp=Stamp(SYSTEM, now)
     )
+    plenty = BudgetSpec(unit="tokens", amount=Decimal(10**9))
+    budget = set_budget(Scope(project.pk, plan.pk), plenty, stamp=Stamp(SYSTEM, now))
+    price = set_price(
+        project,
+        f"{MARK}-1",
+        starts_on=now.date(),
+        price=Price(*(Decimal(1),) * 4),
+        stamp=Stamp(SYSTEM, now),
+    )
     operation = start_operation("task.skip", Task.objects.filter(pk=queued), now=now)
     assert pattern and blocked
     ids = {
@@ -213,6 +227,8 @@ def make_world(agent: Agent, now: datetime) -> World:
         "undoable_id": undoable.pk,
         "permission_id": permission.pk,
         "permission_rule_id": permission_rule.pk,
+        "budget_id": budget.pk,
+        "price_id": price.pk,
         "question_id": UUID(asked.body["id"]),
         "member_id": guest.pk,
         "invitation_id": invitation.pk,
@@ -250,6 +266,7 @@ VERSIONED: tuple[tuple[str, type[Model]], ...] = (
     ("notification_rule_id", NotificationRule),
     ("escalation_policy_id", EscalationPolicy),
     ("rota_id", Rota),
+    ("budget_id", Budget),
     ("plan_id", Plan),
     ("rule_id", StandingInstruction),
     ("queued_id", Task),

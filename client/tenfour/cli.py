@@ -110,6 +110,7 @@ NOUNS: Mapping[str, Command] = {
     "permission": Command(
         "Calls that agents ask about: list, show, allow, deny, rules, …", "nouns.permission"
     ),
+    "budget": Command("Limits in tokens or dollars: list, show, set, grant, …", "nouns.budget"),
     "dead-letter": Command(
         "Tasks that failed permanently: list, show, replay, dismiss.", "nouns.deadletter"
     ),

@@ -9,6 +9,7 @@ from tenfour import settings
 from tenfour.api import calls
 from tenfour.api.groups import (
     Agents,
+    Budgets,
     Channels,
     DeadLetters,
     EscalationPolicies,
@@ -78,6 +79,7 @@ class Nouns(Driven[D]):
         self.policies: Policies[D] = Policies(driver, core)
         self.escalation_policies: EscalationPolicies[D] = EscalationPolicies(driver, core)
         self.rotas: Rotas[D] = Rotas(driver, core)
+        self.budgets: Budgets[D] = Budgets(driver, core)
         self.channels: Channels[D] = Channels(driver, core)
         self.webhooks: Webhooks[D] = Webhooks(driver, core)
 

@@ -362,6 +362,49 @@ class Rota(Value):
 
 
 @dataclass(frozen=True)
+class Budget(Value):
+    """A limit of a task, a plan or the project, with what is used of it."""
+
+    id: str
+    scope: str = ""
+    plan: str | None = None
+    plan_ref: str | None = None
+    task: str | None = None
+    period: str = ""
+    zone: str = ""
+    unit: str = ""
+    limit: float = 0
+    granted: float = 0
+    used: float = 0
+    share: float = 0
+    at_limit: str = ""
+    used_up: bool = False
+    until: datetime | None = field(default=None, metadata={"read": instant})
+    # reports of models without a price, which count for no dollars
+    unpriced: int = 0
+    unpriced_model: str = ""
+    escalation: str | None = None
+    created_by: str = ""
+    created_at: datetime | None = field(default=None, metadata={"read": instant})
+    updated_at: datetime | None = field(default=None, metadata={"read": instant})
+    version: int = 0
+
+
+@dataclass(frozen=True)
+class Price(Value):
+    """The price of a model in USD per million tokens; one that Tenfour ships has no id."""
+
+    model: str
+    id: str | None = None
+    starts_on: str = ""
+    input: float = 0
+    output: float = 0
+    cache_read: float = 0
+    cache_write: float = 0
+    set_by: str | None = None
+
+
+@dataclass(frozen=True)
 class Channel(Value):
     """A way to reach people; `address` shows the part of its URL that is no secret."""
 

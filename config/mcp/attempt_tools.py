@@ -28,6 +28,7 @@ from retries.schemas.claims import ClaimIn
 ATTEMPT = "the attempt's id, from claim_task or report_result; by default your only open one"
 # Sessions that name no worker share this one, so a repeated claim returns the open attempt.
 WORKER = "mcp"
+ASKED_TO_STOP = "A person asked you to stop."
 ASKED_SECONDS = 24 * 3600
 
 NOTHING = {
@@ -36,6 +37,7 @@ NOTHING = {
     "agent_paused": "A person has paused you, so you get no tasks.",
     "agent_waits": "Your account is at a limit, so you get no tasks until it resets.",
     "plan_paused": "The plan of your tasks is paused.",
+    "budget_used": "The budget of your tasks is used up. A person can raise it.",
     "concurrency_limit": "You already work on as many tasks as you may.",
 }
 
@@ -134,8 +136,9 @@ def heartbeat(request: Any, given: HeartbeatArguments) -> Reply:
     body = HeartbeatIn.model_validate({"progress": progress or None})
     beat = perform(attempts.attempts_heartbeat, request, find_attempt(request, given.attempt), body)
     if beat["abort_requested"]:
+        who = "A budget is used up." if beat["stop_reason"] == "budget_used" else ASKED_TO_STOP
         text = (
-            "A person asked you to stop. Stop now and call report_result with status 'failure' "
+            f"{who} Stop now and call report_result with status 'failure' "
             "and a summary of where things stand."
         )
     else:

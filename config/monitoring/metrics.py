@@ -179,6 +179,14 @@ GAUGES: list[tuple[str, str, list[str], str]] = [
                 on f.plan_id = x.id and f.run = x.run and not f.is_kept
         where x.completed_at is null and x.aborted_at is null and x.paused_at is null
             and {in_project("x.project_id")} group by 1, 2""",
+        "tenfour_budgets_used_up",
+        "Budgets whose tasks wait until there is more.",
+        ["project"],
+        f"""select p.name as project, count(b.id) as n
+        from ledger_project p left join ledger_budget b on b.project_id = p.id
+            and b.reached_at is not null and b.used >= b.amount + b.granted
+            and (b.period = 'total' or b.day >= (now() at time zone b.zone)::date)
+        where {in_project("p.id")} group by 1""",
     ),
     (
         "tenfour_escalations_open",

@@ -269,4 +269,6 @@ def page_of(event: Any) -> str:
             return reverse("dashboard:agent", args=[event.agent_id])
         case "limit":
             return reverse("dashboard:limits")
+        case "budget" | "price":
+            return reverse("dashboard:budgets")
     return ""

@@ -8,7 +8,7 @@ from ledger.models import Instruction
 from ledger.states import InstructionState, TaskState
 from retries.escalations.answer_outcome import TaskOutcome, outcome_of
 from retries.models import Escalation
-from retries.states import Answer, EscalationState, OnExpiry, PermissionState
+from retries.states import Answer, EscalationState, OnExpiry, PermissionState, Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,7 @@ TASK_ANSWERS = {
     Answer.SKIP: "skipped it",
     Answer.ABORT: "aborted it",
     Answer.ACCEPT: "accepted it as done",
+    Answer.GRANT: "granted more of the budget",
 }
 PERMISSION_ANSWERS = {Answer.ALLOW: "allowed the call once", Answer.DENY: "denied the call"}
 ABORTED_PLAN = "aborted its plan"
@@ -57,6 +58,7 @@ TASK_CONFIRMATIONS = {
     Answer.ABORT: "Aborted. The task will not run again.",
     Answer.ANSWER: "The agent continues with your answer.",
     Answer.ACCEPT: "The task is done.",
+    Answer.GRANT: "The budget has more, and the task is queued.",
 }
 PLAN_ABORTED = "The whole plan is aborted. Running tasks are told to stop."
 
@@ -97,6 +99,8 @@ def describe_unanswered(escalation: Escalation) -> AnswerOutcome:
             if request.state == PermissionState.ANSWERED_THERE:
                 return AnswerOutcome("A person at the terminal", "answered first", "f-exec")
             return AnswerOutcome(escalation.agent.name, "no longer asks", "s-aborted")
+        case EscalationState.WITHDRAWN if escalation.reason == Reason.BUDGET_USED:
+            return AnswerOutcome(NO_ANSWER, "was needed: the budget has room again", "s-aborted")
         case EscalationState.WITHDRAWN if escalation.question and not escalation.is_of_checkpoint:
             return AnswerOutcome(escalation.agent.name, "no longer needs an answer", "s-aborted")
     return AnswerOutcome(NO_ANSWER, "was needed: the task ended first", "s-aborted")
@@ -125,6 +129,8 @@ def describe_instruction_answer(action: Answer, cancelled: int | None) -> str:
             return "answered"
         case Answer.ACCEPT:
             return "accepted it"
+        case Answer.GRANT:
+            return "granted more"
         case Answer.ALLOW | Answer.DENY:
             return PERMISSION_ANSWERS[action]
 
@@ -138,6 +144,8 @@ def describe_resent(sent: Instruction) -> str:
 def confirm_answer(escalation: Escalation) -> str:
     if escalation.task and escalation.task.plan_id and escalation.action == Answer.ABORT:
         return PLAN_ABORTED
+    if escalation.reason == Reason.BUDGET_USED and escalation.action == Answer.RETRY:
+        return "The task is queued at the old limit: it waits until the budget has room."
     if escalation.task_id and escalation.action:
         return TASK_CONFIRMATIONS[Answer(escalation.action)]
     match escalation.action:

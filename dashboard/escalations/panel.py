@@ -28,6 +28,7 @@ KEYS = {
     Answer.ABORT: "a",
     Answer.ANSWER: "f",
     Answer.ACCEPT: "d",
+    Answer.GRANT: "f",
 }
 
 

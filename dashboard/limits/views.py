@@ -11,8 +11,11 @@ from dashboard.lists.pagination import NumberedPage, fetch_numbered
 from ledger import accounts
 from ledger.accounts import Account
 from ledger.models import AccountWindow
+from retries.budgets import reading
+from retries.budgets.reading import BudgetLine
 
 LISTED = 24
+BUDGETS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,8 @@ class LimitsPage(PageContext):
     tasks_waiting: int
     tasks: list[WaitingTask]
     is_cut: bool  # more tasks may wait than are counted
+    budgets: list[BudgetLine]  # those that are used the most
+    many_projects: bool
 
 
 @live_page("limits/index.html", "limits/_limits.html", current="limits", of=AccountWindow)
@@ -79,4 +84,6 @@ def index(visit: Visit) -> LimitsPage:
         tasks_waiting=waiting,
         tasks=queries.list_waiting_tasks(project, now=now) if waiting else [],
         is_cut=any(wait.is_cut for wait in waits),
+        budgets=reading.list_nearest(project, among=visit.scope.projects, now=now)[:BUDGETS],
+        many_projects=project is None and visit.scope.is_choice,
     )

@@ -44,6 +44,8 @@ SUBJECTS = {
     "plan": ("plan", "Open the plan"),
     "agent": ("agent", "Open the agent"),
     "limit": ("limits", "Open the limits"),
+    "budget": ("budgets", "Open the budgets"),
+    "price": ("budgets", "Open the prices"),
 }
 
 
@@ -199,8 +201,8 @@ class Entry:
 
 
 def page_of(row: Delivery, name: str) -> str:
-    if name == "limits":  # one page for all
-        return reverse("dashboard:limits")
+    if name in ("limits", "budgets"):  # one page for all
+        return reverse(f"dashboard:{name}")
     return reverse(f"dashboard:{name}", args=[row.subject_id]) if name and row.subject_id else ""
 
 

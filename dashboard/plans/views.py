@@ -25,6 +25,7 @@ from dashboard.plans.rows import TaskRow, Wave
 from dashboard.plans.waves import find_blockers
 from ledger.models import Plan
 from ledger.states import TaskState
+from retries.budgets.reading import BudgetLine, list_of_plan
 from retries.insight.forecasts import stored
 from retries.models import Escalation
 from retries.states import EscalationState
@@ -98,6 +99,7 @@ class PlanPage(PageContext):
     activity: list[EventEntry]
     runs: list[RunRow]
     file: FileAccount | None
+    budgets: list[BudgetLine]
 
 
 @live_page("plans/detail.html", "plans/_plan.html", current="plans", of=Plan, row="plan_id")
@@ -160,6 +162,7 @@ def detail(visit: Visit, plan_id: UUID) -> PlanPage:
             for run in detail_queries.list_previous_runs(plan)
         ],
         file=read_file(plan, marks),
+        budgets=list_of_plan(plan, now=now),
     )
 
 

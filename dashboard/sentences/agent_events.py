@@ -139,6 +139,47 @@ def describe_limit_event(event: Event) -> EventSentence:
     return plain("clock", name, "has room again")
 
 
+def describe_budget_event(event: Event) -> EventSentence:
+    actor, data = who_of(event), event.data
+    name = str(data.get("name", ""))
+    match event.kind:
+        case Kind.BUDGET_SET:
+            return plain("rule", actor, f"set a budget of {name}", f": {describe_limit(data)}")
+        case Kind.BUDGET_REMOVED:
+            return plain("rule", actor, f"removed a budget of {name}", f": {describe_limit(data)}")
+        case Kind.BUDGET_GRANTED:
+            return plain("plus", actor, f"granted {data.get('granted', 'more')} to {name}")
+        case Kind.BUDGET_NEAR:
+            return describe_use(data, "has used", tone="amber")
+        case Kind.BUDGET_REACHED:
+            return describe_use(data, "has used up a budget:", tone="red")
+        case Kind.PRICE_SET:
+            since = f" from {data.get('starts_on')} on" if data.get("starts_on") else ""
+            return plain("rule", actor, f"set the price of {name}", since)
+        case Kind.PRICE_REMOVED:
+            return plain("rule", actor, f"removed the price of {name}")
+    return unknown(event)
+
+
+def describe_use(data: dict[str, Any], did: str, *, tone: str) -> EventSentence:
+    # The log shows no subject of it.
+    name = str(data.get("name", ""))
+    owner, does = f"{name[:1].upper()}{name[1:]}", f"{did} {describe_used(data)}"
+    return replace(plain("clock", owner, does), tone=tone, note=f"{owner} {does}")
+
+
+def describe_used(data: dict[str, Any]) -> str:
+    used = float(data.get("used") or 0)
+    number = f"{used:,.2f}" if data.get("unit") == "usd" else f"{used:,.0f}"
+    return f"{number} of {describe_limit(data)}"
+
+
+def describe_limit(data: dict[str, Any]) -> str:
+    number = float(data.get("limit") or 0)
+    limit = f"{number:,.2f} USD" if data.get("unit") == "usd" else f"{number:,.0f} tokens"
+    return f"{limit} {'per day' if data.get('period') == 'day' else 'in total'}"
+
+
 def describe_project_event(event: Event) -> EventSentence:
     actor, data = who_of(event), event.data
     match event.kind:

@@ -4,6 +4,7 @@ from typing import Any
 
 from dashboard.sentences.agent_events import (
     describe_agent_event,
+    describe_budget_event,
     describe_limit_event,
     describe_pool_event,
     describe_project_event,
@@ -47,6 +48,8 @@ def describe_event(event: Event, about: EventSubject) -> EventSentence:
             return describe_pool_event(event, about)
         case "limit":
             return describe_limit_event(event)
+        case "budget" | "price":
+            return describe_budget_event(event)
         case "token":
             return describe_token_event(event, about)
         case "project":

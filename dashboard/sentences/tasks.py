@@ -39,6 +39,7 @@ REASONS = {
     "permission_request": "its agent asks whether it may make a call",
     "no_retry_helps": "a retry can’t change what failed",
     "agent_waits": "its agent waits for a limit of its account to reset",
+    "budget_used": "a budget is used up",
     "same_failure_again": "the same error came back and no file had changed",
     "unproven": "its agent says that it is done, without proof",
     "expired": "no answer in time",
@@ -53,6 +54,7 @@ ANSWERS = {
     "accept": "accepted it as done",
     "allow": "allowed the call",
     "deny": "denied the call",
+    "grant": "granted more of the budget",
 }
 
 

@@ -46,6 +46,7 @@ from ledger.models import Attempt, Event, Failure, Project, Task
 from ledger.moves import CHECKPOINT
 from ledger.states import BreakerState, TaskState
 from retries.attempts.outside_files import FIELD
+from retries.budgets.reading import BudgetLine, list_of_task
 from retries.claiming.attempt_traces import link_to_trace
 from retries.failures.fixes.suggestions import Suggestion, suggest
 from retries.failures.grouping import headline_of
@@ -101,6 +102,7 @@ class TaskPage(PageContext):
     row: Task
     due: StatusText
     hold: Hold | None
+    budgets: list[BudgetLine]
     holder: Task | None
     can_retry: bool
     actions: list[Verb]
@@ -157,6 +159,7 @@ def detail(visit: Visit, task_id: UUID) -> TaskPage:
         row=row,
         due=describe_status(row, now=now),
         hold=find_hold(row, now=now),
+        budgets=list_of_task(row, now=now),
         holder=detail_queries.find_holder(row),
         can_retry=detail_queries.can_retry(row),
         actions=actions,

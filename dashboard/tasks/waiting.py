@@ -7,6 +7,7 @@ from typing import Any
 from dashboard.agents.presence import breaker_state
 from dashboard.wording.formatting import counted, duration
 from dashboard.wording.status_text import AHEAD_CAP, StatusText
+from ledger.models.budget import FOREVER
 from ledger.models.plan import PlanState
 from ledger.states import BlockedReason, BreakerState, TaskState
 from ledger.values.text import truncate
@@ -27,6 +28,7 @@ ASKED = {
     Reason.IMPOSSIBLE: "impossible",
     Reason.BLOCKED: "blocked",
     Reason.UNPROVEN: "no proof",
+    Reason.BUDGET_USED: "budget",
 }
 
 
@@ -55,6 +57,8 @@ def find_hold(row: Any, *, now: datetime) -> Hold | None:
         return Hold("not started", "it does not start", "clock", row.not_before)
     if row.plan and (start := row.plan.not_before) and start > now:
         return Hold("plan not started", "its plan does not start", "clock", start)
+    if hold := find_budget_hold(row, now=now):
+        return hold
     if row.agent.paused:
         return Hold(f"{name} paused", f"{name} is paused", "pause")
     if (until := row.agent.waits_until) and until > now:
@@ -64,6 +68,16 @@ def find_hold(row: Any, *, now: datetime) -> Hold | None:
         return Hold(f"{name} at a limit", clause, "clock", until)
     if breaker_state(row.agent) == BreakerState.OPEN:
         return Hold(f"{name} open", f"the breaker for {name} is open", "c-open")
+    return None
+
+
+def find_budget_hold(row: Any, *, now: datetime) -> Hold | None:
+    """Return the budget that is used up: the task's own, its plan's or its project's; or None."""
+    for whose, owner in (("its", row), ("its plan’s", row.plan), ("its project’s", row.project)):
+        until = owner.spent_until if owner else None
+        if until and until > now:
+            clause = f"{whose} budget is used up"
+            return Hold("budget used up", clause, "clock", until if until < FOREVER else None)
     return None
 
 

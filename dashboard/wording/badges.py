@@ -133,6 +133,7 @@ REASON_LABELS = {
     Reason.SAME_FAILURE_AGAIN: ("Same failure again", "s-escalated"),
     Reason.UNPROVEN: ("Done without proof", "ear"),
     Reason.PERMISSION_REQUEST: ("May I?", "f-permission"),
+    Reason.BUDGET_USED: ("Budget used up", "clock"),
 }
 ANSWER_ICONS = {
     Answer.FIX: "pen",
@@ -143,6 +144,7 @@ ANSWER_ICONS = {
     Answer.ACCEPT: "check",
     Answer.ALLOW: "check",
     Answer.DENY: "x",
+    Answer.GRANT: "plus",
 }
 URGENCIES = {
     Urgency.FIRST: Badge("First delivery", "u-0", ""),

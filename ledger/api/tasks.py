@@ -38,6 +38,7 @@ from ledger.tasks import Spec
 from ledger.tasks.enqueuing import task_pointers
 from ledger.tasks.exclusive_files import holder_of
 from ledger.tasks.spec import USUAL_PRIORITY, backoff_of, spec_of
+from ledger.tasks.steps import AFTER_ENQUEUE
 from ledger.tokens import ScopeMissing
 
 router = Router(tags=["tasks"])
@@ -102,15 +103,18 @@ def enqueue(request: PrincipalRequest, bodies: list[schemas.TaskIn]) -> list[Row
         if principal.is_agent:
             check_own_budget([spec for _, spec in specs], pointers)
             count_tasks(specs[0][0], len(specs), now=server_time.now())
-        return tasks.enqueue_many(
-            specs,
-            stamp=stamp_of(request),
-            pointers=pointers,
-            visible_to_agent=principal.agent_id,
+        stamp = stamp_of(request)
+        rows = tasks.enqueue_many(
+            specs, stamp=stamp, pointers=pointers, visible_to_agent=principal.agent_id
         )
+        if has_budgets:
+            for step in AFTER_ENQUEUE:
+                step(list(zip(rows, bodies, strict=True)), stamp)
+        return rows
 
     # A refused task must not leave a newly registered agent behind, nor count for the day.
-    has_more = principal.is_agent or any(body.register_ for body in bodies)
+    has_budgets = any(body.budget for body in bodies)
+    has_more = principal.is_agent or has_budgets or any(body.register_ for body in bodies)
     return sql.atomic(insert)() if has_more else insert()
 
 

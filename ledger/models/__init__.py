@@ -3,6 +3,7 @@
 from ledger.models.agent import AccountWindow, Agent, DailyTaskCount, PoolMember
 from ledger.models.bookkeeping import ClockRun, IdempotencyKey, InstructionWords, TaskWords
 from ledger.models.breaker import Breaker
+from ledger.models.budget import AtLimit, Budget, BudgetPeriod, BudgetUnit, ModelPrice
 from ledger.models.dead_letter import DeadLetter
 from ledger.models.event import Event
 from ledger.models.instruction import Instruction
@@ -35,8 +36,12 @@ from ledger.models.token import Token
 __all__ = [
     "AccountWindow",
     "Agent",
+    "AtLimit",
     "Attempt",
     "Breaker",
+    "Budget",
+    "BudgetPeriod",
+    "BudgetUnit",
     "ClockRun",
     "DailyTaskCount",
     "DeadLetter",
@@ -50,6 +55,7 @@ __all__ = [
     "Membership",
     "Message",
     "MissingNeed",
+    "ModelPrice",
     "Need",
     "Plan",
     "PlanState",

@@ -72,6 +72,9 @@ class Plan(models.Model):
     own_exclusive_files = models.BooleanField(
         null=True, help_text="exclusive_files if it was set; null: as its project says"
     )
+    spent_until = models.DateTimeField(
+        null=True, editable=False, help_text="its budget is used up until then"
+    )
     paused_at = models.DateTimeField(null=True)
     aborted_at = models.DateTimeField(null=True)
     completed_at = models.DateTimeField(null=True)

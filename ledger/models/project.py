@@ -20,6 +20,9 @@ class Project(models.Model):
         editable=False,
         help_text="since then it moves to another installation, and its tokens wait",
     )
+    spent_until = models.DateTimeField(
+        null=True, editable=False, help_text="its budget is used up until then"
+    )
 
     reason_verbs = ArrayField(
         models.CharField(max_length=40),

@@ -120,6 +120,9 @@ class Task(models.Model):
         editable=False,
         help_text="of its files when it was last claimed, see ledger_held_folders",
     )
+    spent_until = models.DateTimeField(
+        null=True, editable=False, help_text="its budget is used up until then"
+    )
     due_noted_at = models.DateTimeField(null=True, editable=False)
     current_attempt = models.UUIDField(null=True)
     abort_requested_at = models.DateTimeField(null=True)

@@ -49,6 +49,15 @@ class ImportQuery(Schema):
         description="which task of the file is which stored one, such as task-2=task-1,task-3=new; "
         "new alone: every unclear one is new",
     )
+    budget: str = Field(
+        "",
+        max_length=64,
+        description="how much its tasks may use together, such as '500000 tokens' or '5 USD'; "
+        "sets the plan's budget in total, which only a person changes once it is there",
+    )
+    at_limit: Literal["ask", "stop"] = Field(
+        "ask", description="with 'budget', what happens when it is used up: see budgets"
+    )
 
 
 class PlanPatch(In, example={"title": "Planner ids, second version"}):

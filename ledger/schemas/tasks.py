@@ -9,6 +9,7 @@ from pydantic import AwareDatetime, Field, StrictBool, StrictInt
 
 from ledger.database.sql import Row
 from ledger.schemas.attempts import TraceOut
+from ledger.schemas.budgets import BudgetIn
 from ledger.schemas.shapes import AGENT_ID, AT, ID, Part, Shape, example_of, field
 from ledger.schemas.shared import (
     AGENT_ID_OR_NAME,
@@ -113,6 +114,9 @@ class TaskIn(
         None,
         description="no attempt starts before this time, at most 366 days ahead; until then the "
         "task is blocked",
+    )
+    budget: BudgetIn | None = Field(
+        None, description="how much its attempts may use in all, in tokens or in dollars"
     )
 
 

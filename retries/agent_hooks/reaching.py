@@ -35,6 +35,11 @@ ABORTED = (
     "end your turn."
 )
 STOPPED = "The agent was stopped, because the task is aborted."
+SPENT = (
+    "The budget of the task that you work on is used up. Stop working on it, change nothing more, "
+    "and end your turn. The task waits until there is more."
+)
+SPENT_MESSAGE = "The agent was stopped, because a budget is used up."
 OVER = (
     "Attempt {number} of the task '{title}' is over: {how}. The task is {state}. Stop working on "
     "it: what you report now is recorded as late and does not count."
@@ -69,6 +74,8 @@ def reach(
     """
     if attempt and attempt.outcome is None and attempt.task.abort_requested_at:
         return abort(caller, event, attempt, is_claude=is_claude, now=step.now)
+    if attempt and attempt.outcome is None and getattr(attempt, "is_spent", False):
+        return stop_for_budget(caller, event, attempt, is_claude=is_claude, now=step.now)
     loss = tell_loss(attempt) if attempt else ""
     texts = [loss, *deliver(caller, step, room=TEXT_LENGTH - len(loss))]
     return add_context(event, GAP.join(filter(None, texts)))
@@ -88,6 +95,19 @@ def abort(
     except LeaseLost:
         return {}  # it ended meanwhile
     return end_turn_at_once(ABORTED)
+
+
+def stop_for_budget(
+    caller: HookCaller, event: str, attempt: Attempt, *, is_claude: bool, now: datetime
+) -> Answer:
+    """Return the answer that stops an agent whose budget is used up; its task waits for more."""
+    # As after an abort, Claude Code ends the turn without Stop.
+    report = Report(status="failure", message=SPENT_MESSAGE)
+    try:
+        finish_attempt(attempt.id, report, caller=caller.scoped("tasks:work"), now=now)
+    except LeaseLost:
+        return {}  # it ended meanwhile
+    return end_turn_at_once(SPENT) if is_claude else add_context(event, SPENT)
 
 
 def refuse(attempt: Attempt | None) -> Answer:

@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db.models import F
+from django.db.models import BooleanField, F
+from django.db.models.expressions import RawSQL
 
 from ledger.api.parameters import find_by_id
 from ledger.authorization.permissions import may
@@ -21,7 +22,7 @@ from retries import claims
 from retries.agent_hooks.answers import TEXT_LENGTH, fit
 from retries.attempts import heartbeats
 from retries.attempts.finishing import verify_of
-from retries.attempts.live_attempt import LeaseLost
+from retries.attempts.live_attempt import LeaseLost, is_spent
 from retries.claiming.session_names import LAST_ATTEMPT, name_session, name_worker
 from retries.claims import ClaimResult
 from retries.retry_context.block import BUDGET, LEAST_BUDGET, render_retry_context
@@ -109,13 +110,19 @@ class Given:
     retry_context: str
 
 
+IS_SPENT = RawSQL(  # noqa: S611 - only our own SQL
+    is_spent("ledger_task", now="statement_timestamp()"), (), BooleanField()
+)
+
+
 def find_attempt(caller: HookCaller) -> Attempt | None:
     """Return the session's live attempt, or else its last one, with its task."""
     if not caller.worker_id:
         return None
     # Most calls are of sessions without one: a row of all columns takes longer to read.
     found = sql.run(LAST_ATTEMPT, agent=caller.agent_id, worker=caller.worker_id)
-    return Attempt.objects.select_related("task").get(pk=found[0]["id"]) if found else None
+    rows = Attempt.objects.select_related("task").annotate(is_spent=IS_SPENT)
+    return rows.get(pk=found[0]["id"]) if found else None
 
 
 def find_live_attempt(caller: HookCaller) -> Attempt | None:

@@ -105,7 +105,8 @@ def escalations_resolve(
     """Answer an escalation. An answer is final.
 
     Send the answer as fields, or as one line of text: `retry`, `skip`, `abort`, or
-    `fix: <instruction>`; to a permission request `allow`, or `deny: <what to do instead>`. If you
+    `fix: <instruction>`; to a permission request `allow`, or `deny: <what to do instead>`; about a
+    budget that is used up `grant: <amount>`, such as `grant: 500000 tokens`. If you
     send the version you read, in the body or in `If-Match`, the call is refused when the
     escalation has changed since.
     """

@@ -13,6 +13,8 @@ from ledger.api.auth import PrincipalAuth, PrincipalRequest, stamp_of
 from ledger.api.cursors import read_page
 from ledger.api.parameters import filter_by_id, find_plan, parse_if_match, parse_states
 from ledger.api.responses import json_response, page_body, respond_once
+from ledger.authorization.permissions import may
+from ledger.database import sql
 from ledger.errors import InvalidTransition
 from ledger.models import Plan, PlanState, Project
 from ledger.planfile.model import MOST_BYTES, shorten_title
@@ -25,6 +27,9 @@ from ledger.schemas.shared import page_of
 from ledger.secrets.redaction import redacted
 from ledger.states import TaskState
 from retries.api.escalations import PersonAuth
+from retries.budgets import editing as budgets
+from retries.budgets.amounts import parse_amount
+from retries.budgets.editing import BudgetSpec
 from retries.insight.forecasts.stored import read_forecast
 from retries.plans import aborting, importing, restarting
 from retries.schemas.operator_actions import RestartIn
@@ -97,7 +102,8 @@ def plans_create(request: PrincipalRequest, query: Query[schemas.ImportQuery]) -
         allow_missing_needs=query.allow_missing_needs,
     )
 
-    return respond_once(request, lambda: import_parsed(request, query, parsed))
+    work = sql.atomic(import_parsed) if query.budget else import_parsed
+    return respond_once(request, lambda: work(request, query, parsed))
 
 
 def import_parsed(
@@ -117,6 +123,16 @@ def import_parsed(
         ),
         stamp=stamp_of(request),
     )
+    if query.budget and not query.dry_run:
+        limit = parse_amount(query.budget, pointer="/budget")
+        spec = BudgetSpec(unit=limit.unit, amount=limit.number, at_limit=query.at_limit)
+        # Only a person changes a budget that is there.
+        budgets.set_budget(
+            budgets.scope_of_plan(result.plan),
+            spec,
+            only_new=not may(request.auth, "escalations:resolve"),
+            stamp=stamp_of(request),
+        )
     changed = not (query.dry_run or result.unchanged)
     body = imported_out(result, dry_run=query.dry_run)
     if query.dry_run:

@@ -41,6 +41,15 @@ def decision_of(exit_code: int | None) -> dict[str, str]:
     return {"decision": "done", "reason": REPORTED if exit_code is None else VERIFIED}
 
 
+# Its usage counts for no budget of the task, its plan or its project. Each reads one entry of an
+# index.
+NOT_COUNTED = """(
+                (select true from ledger_budget b where b.task_id = t.id limit 1) is null
+                and (select true from ledger_budget b where b.plan_id = t.plan_id limit 1) is null
+                and (select true from ledger_budget b where b.project_id = t.project_id
+                    and b.plan_id is null and b.task_id is null limit 1) is null)"""
+
+
 def done_statement(caller: type[Caller]) -> str:
     """Return the statement that moves a task without dependents to done."""
     # Its agent's breaker must be closed and without failures: a success would change it.
@@ -55,6 +64,7 @@ def done_statement(caller: type[Caller]) -> str:
             and t.needed_by = 0
             and (%(paths)s::text[] is null
                 or ledger_files_outside(t.payload -> 'files', %(paths)s) = '{{}}')
+            and (%(usage)s::jsonb is null or {NOT_COUNTED})
             and (select b.agent_id from ledger_breaker b where b.agent_id = t.agent_id
                 and ({breaker.HOLDS_BACK} or b.failures > 0)) is null""",
         sets=f"result = %(result)s, proof = {PROOF_SQL}",

@@ -10,13 +10,14 @@ from psycopg.types.json import Jsonb
 from ledger.database import server_time, sql
 from ledger.database.sql import Row
 from ledger.errors import Refusal
-from ledger.journal import Actor
+from ledger.journal import Actor, Stamp
 from ledger.states import EvidenceLevel, Outcome, RetryOn, TaskState
 from ledger.tasks.spec import Backoff
 from ledger.tokens import Caller, TrustedCaller
 from ledger.tracing.spans import start_span
 from ledger.values.text import describe_exit
 from ledger.values.timestamps import format_timestamp
+from retries import extensions
 from retries.attempts import fast_path
 from retries.attempts.checks.reported import find_proof
 from retries.attempts.consequences import follow
@@ -165,13 +166,26 @@ def settle(row: Row, report: Report, *, caller: Caller, now: datetime) -> Reply 
         fields["escalation"] = {"id": str(moved["escalation_id"])}
     # the caller by name, as the statements above have looked it up
     actor = Actor(row["actor_type"], row["actor_id"], row["actor_name"])
-    known = TrustedCaller(actor, request_id=caller.params["request_id"])
+    request_id = caller.params["request_id"]
+    known = TrustedCaller(actor, request_id=request_id)
     if outside:
         record_outside(row, outside, caller=known, now=now)
     follow(row, decision, report, error=error or "", caller=known, now=now)
+    if report.usage and take_more_steps(row, report.usage, Stamp(actor, now, request_id)):
+        moved |= read_current(row["id"])
     return Reply(
         with_task(fields, row["id"], moved["state"], moved["version"]), worker_id=row["worker_id"]
     )
+
+
+def take_more_steps(row: Row, usage: dict[str, Any], stamp: Stamp) -> bool:
+    """Take the steps that other capabilities add; return whether one has moved the task."""
+    # They lock rows that many reports share, so they are last.
+    return any([step(row, usage, stamp) for step in extensions.AFTER_REPORT])
+
+
+def read_current(task_id: UUID) -> Row:
+    return sql.run("select state, version from ledger_task where id = %(id)s", id=task_id)[0]
 
 
 def case_of(row: Row, report: Report, *, now: datetime) -> Case:
@@ -194,6 +208,7 @@ def case_of(row: Row, report: Report, *, now: datetime) -> Case:
         requires_proof=row["evidence_level"] == EvidenceLevel.REQUIRE,
         non_retryable=report.non_retryable or row["non_retryable"],
         abort_asked=row["abort_requested_at"] is not None,
+        stop_asked=row["is_spent"],
         in_plan=row["plan_id"] is not None,
         idempotent=row["idempotent"],
         number=row["number"],
@@ -252,7 +267,7 @@ def decision_fields(decision: Decision, *, now: datetime) -> dict[str, Any]:
 
 
 def outcome_of(decision: Decision) -> Outcome:
-    if decision.agent_waits:
+    if decision.agent_waits or decision.is_stopped:
         return Outcome.RELEASED
     match decision.to:
         case TaskState.DONE:
@@ -286,7 +301,7 @@ def end_attempt(
         attempt=row["attempt_id"],
         result=Jsonb(report.result),
         retry_count=row["retry_count"] + decision.counts,
-        granted=int(decision.agent_waits),
+        granted=int(decision.agent_waits or decision.is_stopped),
         error=error,
         reason=decision.reason,
         due_at=now + timedelta(seconds=decision.delay_s),

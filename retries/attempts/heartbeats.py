@@ -22,8 +22,9 @@ from ledger.tokens import (
     select_unseen,
 )
 from retries.attempts.diffs import store_diff
-from retries.attempts.live_attempt import IS_LIVE, lease_lost, own_attempt, read_attempt
+from retries.attempts.live_attempt import IS_LIVE, is_spent, lease_lost, own_attempt, read_attempt
 from retries.claiming.statements import pending_instructions
+from retries.decisions import BUDGET_USED
 
 PROGRESS_BYTES = 8192
 OUTPUT_BYTES = 4096
@@ -41,10 +42,14 @@ def heartbeat_statement(caller: type[Caller]) -> str:
         returning a.*
     )
     select b.id, b.agent_id, b.lease_expires_at, b.deadline_at, {select_unseen("b.id")},
-        (select t.abort_requested_at is not null from ledger_task t where t.id = b.task_id)
-            as abort_requested,
+        s.abort_requested or s.is_spent as abort_requested,
+        case when s.abort_requested then 'abort' when s.is_spent then '{BUDGET_USED}' end
+            as stop_reason,
         {pending_instructions("b.agent_id")} as pending_instructions
-    from caller c left join beat b on true"""
+    from caller c left join beat b on true left join lateral (
+        select t.abort_requested_at is not null as abort_requested, {is_spent("t")} as is_spent
+        from ledger_task t where t.id = b.task_id
+    ) s on true"""
 
 
 HEARTBEAT: Statements = {caller: heartbeat_statement(caller) for caller in (Bearer, TrustedCaller)}

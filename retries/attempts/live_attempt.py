@@ -43,10 +43,19 @@ def own_attempt(caller: type[Caller]) -> str:
     return "a.agent_id = c.agent_id" if caller is Bearer else "true"
 
 
+def is_spent(task: str, *, now: str = "%(now)s") -> str:
+    """Return the SQL that tells whether a budget of a task, its plan or its project is used up."""
+    return f"""coalesce(greatest({task}.spent_until,
+            (select p.spent_until from ledger_plan p where p.id = {task}.plan_id),
+            (select r.spent_until from ledger_project r where r.id = {task}.project_id))
+            > {now}, false)"""
+
+
 def read_statement(caller: type[Caller]) -> str:
     return f"""with {caller.cte}
     select {moves.task_columns("t")}, a.id as attempt_id, a.number, a.outcome, a.report_digest,
         a.decision, a.worker_id, {LEVEL_SQL} as evidence_level,
+        {is_spent("t")} as is_spent,
         a.lease_s as attempt_lease_s, a.deadline_at, g.name as agent_name,
         c.actor_type, c.actor_id, c.actor_name, {select_unseen("a.id")}
     from caller c left join (ledger_attempt a join ledger_task t on t.id = a.task_id

@@ -76,7 +76,10 @@ HELD_COLUMNS = ", ".join(f"h.{name} as attempt_{name}" for name in OPENED)
 # Each gate reads one row. As 'not exists' inside an 'or' it would read all plans, or all breakers.
 PLAN_RUNS = """(plan_id is null or (
                 select p.paused_at is null and (p.not_before is null or p.not_before <= %(now)s)
+                    and (p.spent_until is null or p.spent_until <= %(now)s)
                 from ledger_plan p where p.id = plan_id))"""
+PROJECT_HAS_BUDGET = """(select p.spent_until is null or p.spent_until <= %(now)s
+                from ledger_project p where p.id = a.project_id)"""
 BREAKER_CLOSED = f"""(%(probe)s or (select b.state from ledger_breaker b
                 where b.agent_id = a.id and {HOLDS_BACK}) is null)"""
 WAITING = f"t.state in ('{TaskState.QUEUED}', '{TaskState.RETRY}')"
@@ -90,15 +93,19 @@ def gates(caller: type[Caller], *, resume: bool, pooled: bool) -> str:
     alone = "" if pooled else " and not a.in_pools"
     return f"""a.id = {agent_of(caller)} and not a.paused{alone}{nothing_held}
             and (a.waits_until is null or a.waits_until <= %(now)s)
-            and (%(limited)s or a.concurrency is null)
+            and (%(limited)s or a.concurrency is null) and {PROJECT_HAS_BUDGET}
             and (%(ruled)s or {ruled} is null) and {BREAKER_CLOSED}"""
 
 
 def can_start(task: str = "ledger_task") -> str:
-    """Return the condition that a task's time has come, its plan runs, and its files are free."""
+    """Return the condition that a task's time has come, its plan runs, and its files are free.
+
+    Neither its own budget nor its plan's is used up.
+    """
     # PostgreSQL evaluates the function last, because it costs most: other claims in the project
     # that reach such a task wait for this one to commit.
     return f"""({task}.not_before is null or {task}.not_before <= %(now)s)
+                and ({task}.spent_until is null or {task}.spent_until <= %(now)s)
                 and {PLAN_RUNS} and (not {task}.exclusive or ledger_take_files({task}.project_id,
                 {task}.id, {task}.plan_id, {task}.agent_id, {task}.state, {task}.priority,
                 {task}.payload -> 'files'))"""
@@ -402,6 +409,18 @@ NEXT_DUE = f"""select min(due_at) from ledger_task t
                 and {PLAN_RUNS}"""
 
 
+# until when a budget is used up: that of the agent's project, or of a waiting task or its plan
+SPENT_UNTIL = f"""coalesce(
+            (select p.spent_until from ledger_project p
+                where p.id = c.project_id and p.spent_until > %(now)s),
+            (select greatest(t.spent_until, p.spent_until)
+                from ledger_task t left join ledger_plan p on p.id = t.plan_id
+                where {{mine}} and {WAITING}
+                    and (%(task)s::uuid is null or t.id = %(task)s)
+                    and greatest(t.spent_until, p.spent_until) > %(now)s
+                limit 1))"""
+
+
 def why_statement(caller: type[Caller], *, pooled: bool) -> str:
     """Return the statement that explains an empty claim; it has no row for an unknown caller."""
     pending = pending_instructions("c.agent_id") if caller is Bearer else "0"
@@ -424,6 +443,7 @@ def why_statement(caller: type[Caller], *, pooled: bool) -> str:
         {has_rule_for_claim(project="c.project_id", agent="c.agent_id", pooled=pooled)} as ruled,
         least({least_of(OWN_START, pooled=pooled)},
             {least_of(PLAN_START, pooled=pooled)}) as next_start_at,
+        {SPENT_UNTIL.format(mine=mine)} as spent_until,
         exists (select from ledger_task t
             where {mine} and t.state = '{TaskState.QUEUED}' and t.exclusive
                 and {PLAN_RUNS}) as waits_for_files,

@@ -13,7 +13,7 @@ from retries.models import Escalation
 from retries.states import Answer, Dependents
 
 # the answers after which the task resumes
-RESUMING_ANSWERS = (Answer.FIX, Answer.RETRY, Answer.ANSWER)
+RESUMING_ANSWERS = (Answer.FIX, Answer.RETRY, Answer.ANSWER, Answer.GRANT)
 # the descriptions by the state of the task
 STATE_TEXTS = {
     TaskState.QUEUED: "Waiting for its agent",

@@ -20,6 +20,7 @@ from ledger.states import InstructionState
 from ledger.tokens import TrustedCaller
 from ledger.tracing import genai_attributes as genai
 from ledger.tracing.spans import Value, start_span
+from retries import extensions
 from retries.escalations import (
     choices,
     lifecycle,
@@ -105,6 +106,13 @@ def answer_untraced(
         raise Invalid(
             "/action", "Only a task that is done without proof can be accepted: see its reason."
         )
+    if choice.action == Answer.GRANT:
+        if escalation.reason != Reason.BUDGET_USED:
+            raise Invalid(
+                "/action", "Only a task that waits for a budget takes 'grant': see its reason."
+            )
+        for grant in extensions.GRANT:
+            grant(escalation, choice.fix.strip(), stamp)
     if (choice.action in PERMISSION_ANSWERS) != (escalation.permission_id is not None):
         raise Invalid(
             "/action",

@@ -14,7 +14,7 @@ FIX_LENGTH = 4000
 NOTE_LENGTH = 2000
 # the property of a response schema that takes the text of an answer
 INSTRUCTION = "instruction"
-ANSWER_LINE = re.compile(r"(retry|skip|abort|accept|allow|deny)|(fix|answer|deny):\s*(\S.*)")
+ANSWER_LINE = re.compile(r"(retry|skip|abort|accept|allow|deny)|(fix|answer|deny|grant):\s*(\S.*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ def parse(text: str) -> Choice:
 
     It is `retry`, `skip`, `abort`, `fix: <instruction>` or, to a question, `answer: <words>`, or
     `accept` for a task that is done without proof. A permission request takes `allow`, `deny` or
-    `deny: <what to do instead>`.
+    `deny: <what to do instead>`, and a task that waits for a budget `grant: <amount>`.
     """
     lines = text.splitlines()
     match = ANSWER_LINE.fullmatch(lines[0].strip()) if len(lines) == 1 else None
@@ -43,14 +43,15 @@ def parse(text: str) -> Choice:
             "/text",
             "Answer with 'retry', 'skip', 'abort' or 'fix: <what to do instead>', on one line. "
             "A question also takes 'answer: <words>'. A permission request takes 'allow' or "
-            "'deny: <what to do instead>'.",
+            "'deny: <what to do instead>', and a task that waits for a budget "
+            "'grant: <amount>', such as 'grant: 500000 tokens'.",
         )
     return Choice(Answer(match[1] or match[2]), fix=(match[3] or "").strip())
 
 
 def check(choice: Choice) -> Choice:
     if choice.action in TEXT_ANSWERS:
-        if choice.action == Answer.FIX:
+        if choice.action in (Answer.FIX, Answer.GRANT):
             require_text(choice)
         if len(choice.fix.strip()) > FIX_LENGTH:
             raise Invalid(
@@ -61,7 +62,7 @@ def check(choice: Choice) -> Choice:
     elif choice.fix.strip():
         raise Invalid(
             "/instruction",
-            f"Only 'fix' and 'deny' take an instruction; '{choice.action}' takes none.",
+            f"Only 'fix', 'deny' and 'grant' take an instruction; '{choice.action}' takes none.",
         )
     if choice.response and choice.action not in (Answer.ANSWER, Answer.ALLOW):
         raise Invalid("/response", f"Only 'answer' takes values; '{choice.action}' takes none.")
@@ -112,7 +113,9 @@ def require_text(choice: Choice) -> Choice:
     if not stripped(choice.fix).strip():
         raise Invalid(
             "/instruction",
-            f"{TEXT_ANSWERS[choice.action]} needs text: say what the agent should do.",
+            f"{TEXT_ANSWERS[choice.action]} needs an amount, such as '500000 tokens' or '5 USD'."
+            if choice.action == Answer.GRANT
+            else f"{TEXT_ANSWERS[choice.action]} needs text: say what the agent should do.",
         )
     return choice
 

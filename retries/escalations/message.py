@@ -32,6 +32,7 @@ SENTENCES = {
     "same_failure_again": "The same error came back, and no file had changed.",
     "unproven": "Its agent reports that it is done, and nothing has proven it.",
     "permission_request": "Its agent asks for leave to make a call.",
+    "budget_used": "It waits for a budget that is used up.",
     "checkpoint": "Its plan asks a question.",
 }
 # the notes on files whose status does not read as one
@@ -47,10 +48,13 @@ SUGGESTIONS = """### Suggested Actions
 OPTIONS = """---
 
 **Your options:**
-{answers}- `retry` - Try one more time (resets counter)
+{answers}- `retry` - {retry}
 - `skip` - Skip this task, continue with next{waiting}
 - `abort` - Stop plan execution
 - `fix: <instruction>` - Provide specific fix instruction"""
+
+RETRY_AT_LIMIT = "Queue it at the old limit: it waits until the budget has room"
+GRANT = "- `grant: <amount>` - Grant more of the budget, such as `grant: 500000 tokens`\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +118,7 @@ class Facts:
 def render_message(facts: Facts) -> str:
     """Render the message (S1.38 to S1.43)."""
     # A question about a task tells of failures only if there were any, and suggests nothing else.
-    asks = facts.answers is not None
+    asks, is_of_budget = facts.answers is not None, facts.reason == "budget_used"
     parts = [
         "## Task Escalation Required",
         f"**Task:** {inert_line(facts.name)}\n**Plan:** {facts.plan or 'none'}\n"
@@ -132,7 +136,9 @@ def render_message(facts: Facts) -> str:
             render_files(facts.files),
         ]
     options = OPTIONS.format(
-        answers=list_answers(facts.answers), waiting=describe_dependents(facts.dependents)
+        answers=GRANT if is_of_budget else list_answers(facts.answers),
+        retry=RETRY_AT_LIMIT if is_of_budget else "Try one more time (resets counter)",
+        waiting=describe_dependents(facts.dependents),
     )
     return "\n\n".join([*parts, options] if asks else [*parts, SUGGESTIONS, options])
 

@@ -23,6 +23,7 @@ INSTRUCTION_TITLES = {
 TASK_TITLES = {
     Answer.ANSWER: "Send answer",
     Answer.ACCEPT: "Accept as done",
+    Answer.GRANT: "Grant more",
     Answer.FIX: "Send fix and retry",
     Answer.RETRY: "Retry",
     Answer.SKIP: "Skip",
@@ -60,6 +61,13 @@ ACCEPT = Option(
     TASK_TITLES[Answer.ACCEPT],
     "The task is done with the result that its agent reported.",
     confirm=True,
+)
+
+GRANT = Option(
+    Answer.GRANT,
+    TASK_TITLES[Answer.GRANT],
+    "Adds the amount that you give, such as 500000 tokens or 5 USD, and queues the task.",
+    requires_text=True,
 )
 
 
@@ -119,11 +127,12 @@ def permission_options(escalation: Escalation) -> list[Option]:
 
 def task_options(escalation: Escalation, record: Record) -> list[Option]:
     task, agent, blocked = record.task, escalation.agent.name, record.waiting
-    waiting = len(blocked)
+    waiting, is_of_budget = len(blocked), escalation.reason == Reason.BUDGET_USED
     depends = f"{count_tasks(waiting)} depend{'s' if waiting == 1 else ''} on it and"
     return [
         *([answer_option(agent)] if escalation.is_question else []),
         *([ACCEPT] if escalation.reason == Reason.UNPROVEN else []),
+        *([GRANT] if is_of_budget else []),
         Option(
             Answer.FIX,
             TASK_TITLES[Answer.FIX],
@@ -133,7 +142,9 @@ def task_options(escalation: Escalation, record: Record) -> list[Option]:
         Option(
             Answer.RETRY,
             TASK_TITLES[Answer.RETRY],
-            f"Grants {count_attempts(task.max_attempts)}.",
+            "Queues the task at the old limit: it waits until the budget has room."
+            if is_of_budget
+            else f"Grants {count_attempts(task.max_attempts)}.",
         ),
         Option(
             Answer.SKIP,
@@ -164,7 +175,9 @@ def name_answers(escalation: Escalation) -> list[tuple[Answer, str]]:
         return list(INSTRUCTION_TITLES.items())
     waiting = task.needed_by
     notes = {
-        Answer.RETRY: f" ({count_attempts(task.max_attempts)})",
+        Answer.RETRY: " (at the old limit)"
+        if escalation.reason == Reason.BUDGET_USED
+        else f" ({count_attempts(task.max_attempts)})",
         Answer.SKIP: f" ({count_tasks(waiting)} depend{'s' if waiting == 1 else ''} on it)"
         if waiting
         else "",
@@ -175,6 +188,7 @@ def name_answers(escalation: Escalation) -> list[tuple[Answer, str]]:
         for name, title in titles.items()
         if (name != Answer.ANSWER or escalation.is_question)
         and (name != Answer.ACCEPT or escalation.reason == Reason.UNPROVEN)
+        and (name != Answer.GRANT or escalation.reason == Reason.BUDGET_USED)
     ]
 
 

@@ -26,11 +26,14 @@ WAITS_FOR_ANSWER = f"""t.id = %(id)s
 # The attempts that an answer grants: a new round, one guided attempt, or the one that the
 # question used. Only the first two begin a round: an agent that withdraws its questions, or lets
 # them expire, must not release its task without end. A checkpoint's question used no attempt, but
-# `max_attempts` may have been lowered while it was open.
+# `max_attempts` may have been lowered while it was open. A budget that was used up says nothing
+# about attempts, so the task keeps those that it has.
+KEEP_ATTEMPTS = "attempt_limit = greatest(t.attempts + 1, t.attempt_limit)"
 GRANTS = {
     Answer.RETRY: "releases = 0, retry_count = 0, attempt_limit = t.attempts + t.max_attempts",
     Answer.FIX: "releases = 0, attempt_limit = t.attempts + 1",
     Answer.ANSWER: "attempt_limit = greatest(t.attempts + 1, t.attempt_limit + %(cost)s::int)",
+    Answer.GRANT: KEEP_ATTEMPTS,
 }
 UNDOABLE = (Answer.RETRY, Answer.FIX)
 ENDS = {
@@ -62,6 +65,11 @@ REQUEUE_LATER = {
     for action, grant in GRANTS.items()
     if action in UNDOABLE
 }
+RETRY_LATER_AT_LIMIT = move_statement(
+    TaskState.RETRY,
+    Kind.TASK_REQUEUED,
+    sets=f"due_at = %(due_at)s, due_noted_at = null, {KEEP_ATTEMPTS}",
+)
 END = {
     action: move_statement(to, kind, sets=SETS.get(action, ""))
     for action, (to, kind) in ENDS.items()
@@ -74,8 +82,11 @@ def requeue(
 ) -> Row:
     """Queue the task again with the granted attempts, or at `due_at` to leave time for an undo."""
     # The worker of the last attempt has precedence if it claims before another does: see `claims`.
-    table = REQUEUE_NOW if due_at is None else REQUEUE_LATER
-    row = move(escalation, table[action], action, due_at=due_at, stamp=stamp)
+    if escalation.reason == Reason.BUDGET_USED and action == Answer.RETRY:
+        statement = REQUEUE_NOW[Answer.GRANT] if due_at is None else RETRY_LATER_AT_LIMIT
+    else:
+        statement = (REQUEUE_NOW if due_at is None else REQUEUE_LATER)[action]
+    row = move(escalation, statement, action, due_at=due_at, stamp=stamp)
     last = Attempt.objects.filter(task_id=row["id"], number=row["attempts"]).exclude(worker_id="")
     former = Subquery(last.values("worker_id"))
     Escalation.objects.filter(pk=escalation.pk).update(offered_to=former)

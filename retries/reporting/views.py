@@ -89,7 +89,11 @@ ATTEMPTS = View(
             "architect_rejected; null if it did not fail",
             "f.type",
         ),
-        column("headline", "the line that tells its failure; untrusted text", "split_part(f.telling_lines, chr(10), 1)"),
+        column(
+            "headline",
+            "the line that tells its failure; untrusted text",
+            "split_part(f.telling_lines, chr(10), 1)",
+        ),
         column("started_at", "when it began"),
         column("ended_at", "when it ended"),
         column("seconds", "how long it took", seconds_between("r.started_at", "r.ended_at")),

@@ -10,14 +10,16 @@ from ledger.database import sql
 from ledger.moves import FINAL_STATES
 from retries.retention.instruction_rows import is_over
 from retries.retention.row_kind import RowKind, list_json, run_all, select_records
-from retries.states import TEXT_ANSWERS
+from retries.states import TEXT_ANSWERS, Answer
 
+# their texts may help with later failures
+KEPT_ANSWERS = [answer for answer in TEXT_ANSWERS if answer != Answer.GRANT]
 DELETABLE = f"""select e.id from retries_escalation e
     left join ledger_task t on t.id = e.task_id
     left join ledger_instruction i on i.id = e.instruction_id
 where e.id = any(%(ids)s) and e.closed_at < %(before)s
     and (t.state in ({FINAL_STATES})
-            and (e.action is null or e.action not in ({sql.quoted(TEXT_ANSWERS)}))
+            and (e.action is null or e.action not in ({sql.quoted(KEPT_ANSWERS)}))
         or {is_over("i")})
 order by 1"""
 SOURCE = """(select * from retries_escalation where id = any(%(ids)s) order by id) e

@@ -329,6 +329,12 @@ def find_answers(
     # them.
     by_task: dict[UUID, Answers] = {}
     for row in rows:
+        if row["reason"] == Reason.BUDGET_USED and row["action"] in (
+            None,
+            Answer.RETRY,
+            Answer.GRANT,
+        ):
+            continue  # it says nothing about the work
         answers = by_task.setdefault(owners[row["task_id"]], Answers())
         guidance = answers.guidance
         answers.closings[row["attempts"]] = Closing(row["reason"], row["state"])

@@ -87,6 +87,10 @@ class HeartbeatOut(Shape):
     lease_expires_at: datetime = field("when the lease ends without a heartbeat")
     deadline_at: datetime = field("when the attempt times out, heartbeats or not")
     abort_requested: bool = field("true if the agent should stop and report")
+    stop_reason: str | None = field(
+        "why: abort if a person asked, or budget_used; a failure that is reported then counts as "
+        "none"
+    )
     pending_instructions: int = field("instructions that wait for the agent")
 
 
@@ -181,6 +185,9 @@ class UsageFields(Schema):
     )
     cached_tokens: int | None = Field(
         None, ge=0, le=MOST_TOKENS, description="of the input tokens, those read from a cache"
+    )
+    cache_write_tokens: int | None = Field(
+        None, ge=0, le=MOST_TOKENS, description="of the input tokens, those written to a cache"
     )
     output_tokens: int | None = Field(
         None, ge=0, le=MOST_TOKENS, description="tokens that the model wrote"

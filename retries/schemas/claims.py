@@ -96,7 +96,8 @@ class ClaimOut(Shape):
         "seconds to wait before the next claim; longer, the longer the agent has had no work"
     )
     waits_until: datetime | None = field(
-        "with the reason agent_waits, when the limit of the agent's account resets"
+        "with the reason agent_waits, when the limit of the agent's account resets; with "
+        "budget_used, when the budget's day ends, or null"
     )
     pending_instructions: int = field("instructions that wait for the agent")
     made: UUID | None = field(

@@ -45,11 +45,15 @@ class EscalationQuery(ListQuery, DiagnosisQuery):
 class ResolveIn(
     In, example={"action": "fix", "instruction": "Run `openspec --version` and report it"}
 ):
-    action: Literal["retry", "fix", "skip", "abort", "answer", "accept", "allow", "deny"] | None = (
-        Field(None, description="the answer; or send 'text'")
-    )
+    action: (
+        Literal["retry", "fix", "skip", "abort", "answer", "accept", "allow", "deny", "grant"]
+        | None
+    ) = Field(None, description="the answer; or send 'text'")
     instruction: str = Field(
-        "", max_length=FIX_LENGTH, description="the text of a fix, an answer, or a denial"
+        "",
+        max_length=FIX_LENGTH,
+        description="the text of a fix, an answer, or a denial; "
+        "with 'grant', the amount, such as '500000 tokens' or '5 USD'",
     )
     response: dict[str, Any] | None = Field(
         None,

@@ -22,7 +22,7 @@ RULE_IN: dict[str, Any] = {
     "second_after_s": 3600,
 }
 CONDITIONS = (
-    "escalation, breaker, agent_silent, agent_waits, account_limit, plan, dead_letter, "
+    "escalation, breaker, agent_silent, agent_waits, account_limit, budget, plan, dead_letter, "
     "instruction_failed, files_outside, channel_stopped, or a kind of event such as task.completed"
 )
 TEXTS = {

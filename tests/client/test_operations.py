@@ -93,6 +93,14 @@ VERBS = {
     "permission add-rule": {"permission_rules_create"},
     "permission revoke-rule": {"permission_rules_revoke"},
     "permission try-rule": {"permission_rules_try"},
+    "budget list": {"budgets_list"},
+    "budget show": {"budgets_get"},
+    "budget set": {"budgets_set"},
+    "budget grant": {"budgets_grant"},
+    "budget remove": {"budgets_delete"},
+    "budget prices": {"prices_list"},
+    "budget set-price": {"prices_set"},
+    "budget remove-price": {"prices_delete"},
     "dead-letter list": {"dead_letters_list"},
     "dead-letter show": {"dead_letters_get"},
     "dead-letter replay": {"dead_letters_replay", "dead_letters_close_many"},
@@ -119,6 +127,7 @@ VERBS = {
 }
 # what a noun leaves out, and why
 LEFT_OUT = {
+    "budgets_update": "`budget set` replaces the one of the same period and unit",
     "instructions_ack": "`instruction ack` acknowledges one or several by the other operation",
     "instructions_pull": "`tenfour pull`, which an agent calls",
     "signals_create": "`tenfour signal`, which an agent calls",

@@ -88,6 +88,15 @@ def test_every_verb_does_what_it_says(run: Run, world: World, tmp_path: Path) ->
         assert page.startswith(f"{world.server.url}/"), noun
         assert resolve(urlsplit(page).path).app_name == "dashboard", page
     assert "coder" in do("agent accounts")
+    budget = do("budget set --period day", "2M tokens").strip()
+    assert "2,000,000 tokens per day (UTC)" in do("budget list --scope project")
+    assert "2,000,000 tokens per day (UTC)" in do(f"budget show {budget[-8:]}")
+    granted = do(f"budget grant {budget[-8:]}", "5k tokens")
+    assert granted == f"{budget} 0 tokens (0%) of 2,005,000 tokens per day (UTC)\n"
+    assert do(f"budget remove {budget[-8:]}") == f"{budget} removed\n"
+    price = do("budget set-price own 1 2 --cache-read 0.1").strip()
+    assert "claude-sonnet-4-5" in do("budget prices") and price in do("budget prices --json")
+    assert do(f"budget remove-price {price}") == f"{price} removed\n"
     sent = do("instruction send coder", "Look again").strip()
     assert do(f"instruction ack {sent[-8:]}", token="agent") == f"{sent} acknowledged\n"
     assert do("instruction cancel {instruction} --reason", "old").endswith(" cancelled\n")

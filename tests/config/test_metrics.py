@@ -15,7 +15,7 @@ from config.monitoring.metrics import TOP_AGENTS
 from ledger.access.auth_failures import PER_MINUTE
 from ledger.database import process_counters
 from ledger.journal import SYSTEM, Stamp
-from ledger.models import Agent, Breaker, Task
+from ledger.models import Agent, Breaker, Budget, Task
 from ledger.pools import membership
 from ledger.values.account_windows import LimitWindow
 from retries import breaker_actions, sweeps
@@ -27,6 +27,7 @@ from retries.states import Answer
 from tests.conftest import Api
 from tests.dashboard.limits.shares import note_share
 from tests.factories import MINUTE, make_agent, make_instruction, make_project
+from tests.retries.budgets.spending import set_budget
 from tests.retries.moves import attempt_of, claim, fail, make_task
 from tests.retries.notifications.receivers import make_webhook, receive, run_clock
 from tests.serving import ROOT
@@ -60,6 +61,7 @@ METRICS: dict[str, tuple[str, set[str]]] = {
     "tenfour_plans_in_progress": ("gauge", {"project", "forecast"}),
     "tenfour_accounts_at_limit": ("gauge", {"project"}),
     "tenfour_task_pool_members": ("gauge", {"project", "pool", "able"}),
+    "tenfour_budgets_used_up": ("gauge", {"project"}),
     "tenfour_breaker_transitions": ("counter", {"project", "agent", "to"}),
     "tenfour_webhook_deliveries": ("counter", {"event_type", "status_class"}),
     "tenfour_webhook_delivery_seconds": ("histogram", {"event_type", "status_class"}),
@@ -216,6 +218,17 @@ def test_accounts_with_the_least_room_have_names(settings: Any) -> None:
     assert found["other"] == 0.5 and "agent-50" not in found and "over" not in found
     limited = values_by("project", families["tenfour_accounts_at_limit"])
     assert limited == {"default": 1, "other": 0}
+
+
+def test_budgets_that_are_used_up_are_counted(settings: Any) -> None:
+    agent, now = make_agents(1)[0], timezone.now()
+    make_project("other")
+    for period in ("total", "day"):
+        budget = set_budget(agent, period=period, now=now)
+        Budget.objects.filter(pk=budget.pk).update(used=1000, reached_at=now)
+    Budget.objects.filter(period="day").update(day=now.date() - timedelta(days=2))
+    found = values_by("project", scrape(settings)["tenfour_budgets_used_up"])
+    assert found == {"default": 1, "other": 0}
 
 
 def test_agents_keep_their_names_while_their_counts_are_close(settings: Any) -> None:

@@ -37,7 +37,7 @@ NEEDS: Mapping[Role, tuple[str, ...]] = {
         *("plan_summary", "deadletters", "deadletters_export", "deadletter", "patterns"),
         *("patterns_export", "pattern", "agents", "agents_export", "agent", "sessions"),
         *("sessions_export", "session", "session_message", "connect", "insight", "insight_export"),
-        *("audit", "limits", "pools", "pool"),
+        *("audit", "limits", "budgets", "pools", "pool"),
         *("audit_export", "operations", "operations_export", "operation"),
         *("notifications", "on_call"),
         *("permission_rules", "permission_rules_export", "permission_rule"),
@@ -64,6 +64,7 @@ NEEDS: Mapping[Role, tuple[str, ...]] = {
         *("notification_rule_act", "deliveries_redeliver", "escalation_answer"),
         *("escalation_undo", "escalation_comment", "escalation_assign"),
         *("escalation_snooze", "escalations_answer_all"),
+        *("budget_save", "budget_act", "price_save", "price_remove"),
     ),
     Role.ADMIN: (
         *(
@@ -102,6 +103,7 @@ VERBS = {
     "patterns_act": "ignore",
     "agent_act": "pause",
     "pool_act": "retry-on",
+    "budget_act": "remove",
     "policy_switch": "obey_waits",
     "member_act": "operator",
     "token_act": "rotate",
@@ -124,6 +126,8 @@ def list_forms(ids: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         "permission_rule_dismiss": {"in": "default", "tool": "Bash", "matcher": "npm run lint"},
         "permission_rule_act": {"confirmed": "yes"},
         "token_new": {"kind": "reader"},
+        "budget_save": {"scope": "project", "amount": "9 USD", "period": "day"},
+        "price_save": {"model": "own", "input": "1", "output": "2"},
         "token_act": {"confirmed": "yes"},
         "policy_switch": {"scope": "off", "reason": "try"},
         "policy_reasons": {"verb": "task.abort", "reason": "try"},

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, overload
 from tenfour import tasks
 from tenfour.api import (
     agent_calls,
+    budget_calls,
     calls,
     channel_calls,
     deadletter_calls,
@@ -241,6 +242,18 @@ class Rotas(Driven[D]):
     create = Verb(on_call_calls.create_rota)
     change = Verb(on_call_calls.change_rota)
     delete = Verb(on_call_calls.delete_rota)
+
+
+class Budgets(Driven[D]):
+    list = Listing(budget_calls.budgets)
+    get = Verb(budget_calls.get)
+    set = Verb(budget_calls.set)
+    change = Verb(budget_calls.change)
+    grant = Verb(budget_calls.grant)
+    remove = Verb(budget_calls.remove)
+    prices = Verb(budget_calls.prices)
+    set_price = Verb(budget_calls.set_price)
+    remove_price = Verb(budget_calls.remove_price)
 
 
 class Channels(Driven[D]):

@@ -31,6 +31,7 @@ WHY = {
     "breaker_open": "The agent's circuit breaker is open",
     "agent_paused": "The agent is paused",
     "agent_waits": "The agent waits for a limit of its account to reset",
+    "budget_used": "The task's budget is used up",
     "plan_paused": "The plan is paused",
     "concurrency_limit": "The agent is at its concurrency limit",
     "server_away": "Tenfour cannot be reached",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, TypedDict
 
-COUNTS = ("input_tokens", "cached_tokens", "output_tokens")
+COUNTS = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens")
 USAGE_BYTES = 65_536
 
 
@@ -18,6 +18,8 @@ class Usage(TypedDict, total=False):
     input_tokens: int
     # of these, those read from a cache
     cached_tokens: int
+    # and those written to one
+    cache_write_tokens: int
     output_tokens: int
     cost_usd: float
     model: str

@@ -11,7 +11,9 @@ from tenfour.http.exchange import Answer, NoAnswer
 
 Body = Mapping[str, Any] | str | None
 # Fields of a report's body, of an event of a hook, and of a pull that older servers do not know.
-FIELDS = frozenset(("usage", "checks", "tree", "exit_code", "via", "suspects"))
+FIELDS = frozenset(
+    ("usage", "checks", "tree", "exit_code", "via", "suspects", "cache_write_tokens")
+)
 # An attempt's tokens and cost can also be in the query.
 PARAMETERS = frozenset((*COUNTS, "cost_usd", "model"))
 
@@ -34,11 +36,17 @@ def leave_out_unknown(reply: Answer | NoAnswer, path: str, body: Body) -> tuple[
     kept = keep_known(body, pointers, "")
     if kept is not None:
         return path, kept
-    for name in ("tenfour", "verification"):
+    for name in ("tenfour", "verification", "usage"):
         inner = body.get(name)
         kept = keep_known(inner, pointers, f"/{name}") if isinstance(inner, Mapping) else None
         if kept is not None:
             return path, {**body, name: kept}
+    event = body.get("tenfour")
+    usage = event.get("usage") if isinstance(event, Mapping) else None
+    if isinstance(event, Mapping) and isinstance(usage, Mapping):
+        kept = keep_known(usage, pointers, "/tenfour/usage")
+        if kept is not None:
+            return path, {**body, "tenfour": {**event, "usage": kept}}
     return None
 
 

@@ -72,7 +72,8 @@ def add_resolve_arguments(parser: Parser) -> None:
         "text",
         metavar="ANSWER",
         nargs="?",
-        help="retry, skip, abort, 'fix: trim first', or the answer; - reads it from stdin",
+        help="retry, skip, abort, 'fix: trim first', 'grant: 5 USD', or the answer; - reads it "
+        "from stdin",
     )
     parser.add_argument("--response", metavar="JSON", help="the answer to a question with a schema")
     parser.add_argument("--note", metavar="TEXT", help="why; stored with the answer")

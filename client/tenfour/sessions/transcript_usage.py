@@ -44,6 +44,8 @@ def sum_usage(path: str, *, since: float) -> Usage | None:
     # Older versions of Codex write the counts alone, newer ones both.
     parts = list(replies.values()) or counts
     sums = {name: sum(part[name] for part in parts) for name in parts[0]} if parts else {}
+    if not sums.get("cache_write_tokens"):  # older servers do not know it
+        sums.pop("cache_write_tokens", None)
     return clean_usage({**sums, "model": model} if model else sums)
 
 
@@ -72,6 +74,7 @@ def read_claude(usage: Mapping[str, Any]) -> dict[str, int]:
     return {
         "input_tokens": count_in(usage, "input_tokens") + written + cached,
         "cached_tokens": cached,
+        "cache_write_tokens": written,
         "output_tokens": count_in(usage, "output_tokens"),
     }
 

@@ -1,5 +1,6 @@
 """The SQL that reads how often fixes worked, with the results of attempts."""
 
+from ledger.database.sql import quoted
 from ledger.states import Outcome
 from ledger.tasks.lineage import lineage_cte
 from retries.failures.signatures import VERSION
@@ -137,7 +138,7 @@ PLAIN_RETRY = f"""select n.outcome from (
         and not exists (
             select from retries_escalation e
             where e.task_id = f.task_id and e.closed_at between f.at and n.started_at
-                and e.action in ({", ".join(f"'{each}'" for each in TEXT_ANSWERS)})
+                and e.action in ({quoted(each for each in TEXT_ANSWERS if each != Answer.GRANT)})
         )
         and not exists (
             select from retries_storedcontext c where c.attempt_id = n.id and c.fix_key <> ''

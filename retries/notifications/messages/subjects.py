@@ -20,11 +20,13 @@ TITLE_LENGTH = 200
 # the page of each subject
 PAGES = {
     "agent": "agents",
+    "budget": "settings/budgets",
     "channel": "settings/notifications",
     "escalation": "escalations",
     "instruction": "instructions",
     "limit": "limits",
     "plan": "plans",
+    "price": "settings/budgets",
     "task": "tasks",
 }
 
@@ -104,7 +106,7 @@ def facts_of(event: Row, about: Subjects, *, with_details: bool) -> Facts:
         action=str(data.get("action") or data.get("user") or ""),
         plan=plan.ref if plan else "",
         count=int(data.get("waiting") or data.get("failures") or data.get("count") or 0),
-        detail=detail_of(event, escalation, task) if with_details else "",
+        detail=detail_of(event, escalation, task) if with_details else figures_of(event),
         url=url_of(event["subject_type"], event["subject_id"]),
         short_id=short_id(event["subject_id"]),
         severity=about.severity_of(event),
@@ -156,11 +158,16 @@ def detail_of(event: Row, escalation: Escalation | None, task: Task | None) -> s
     return str(task.error or "") if task else ""
 
 
+def figures_of(event: Row) -> str:
+    # The figures of a budget hold nothing that an agent wrote.
+    return str(event["data"].get("text") or "") if event["subject_type"] == "budget" else ""
+
+
 def url_of(noun: str, id: UUID) -> str:
     if noun not in PAGES:
         return f"{settings.LINK_URL}/"
     page = f"{settings.LINK_URL}/{PAGES[noun]}/"
-    return page if noun in ("channel", "limit") else f"{page}{id}/"
+    return page if noun in ("budget", "channel", "limit", "price") else f"{page}{id}/"
 
 
 def short_id(id: UUID) -> str:

@@ -95,6 +95,8 @@ HEADS = {
     "agent.needs_attention": "Waits at its terminal: {agent}",
     "limit.reached": "At its limit: {title}",
     "limit.ended": "Has room again: {title}",
+    "budget.near": "Budget nearly used: {title}",
+    "budget.reached": "Budget used up: {title}",
     "plan.completed": "Plan done: {title}",
     "plan.aborted": "Plan aborted: {title}",
     "plan.stuck": "Plan stuck: {title}",
@@ -207,6 +209,10 @@ def sentence_of(facts: Facts) -> str:
         case "task.files_outside":
             files = counted(facts.count, "file")
             said = f"{facts.agent} changed {files} outside of the task's files."
+        case "budget.near":
+            said = facts.detail or "It is nearly used up."
+        case "budget.reached":
+            said = f"{facts.detail or 'It is used up.'} Its tasks wait until there is more."
         case "plan.stuck":
             said = "None of its tasks can start until a person decides."
         case "webhook.disabled":

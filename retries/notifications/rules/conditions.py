@@ -48,6 +48,9 @@ CONDITIONS = MappingProxyType(
         "account_limit": Condition(
             "an account is at its limit", frozenset({"limit.reached"}), frozenset({"limit.ended"})
         ),
+        "budget": Condition(
+            "a budget is nearly or fully used", frozenset({"budget.near", "budget.reached"})
+        ),
         "plan": Condition(
             "a plan is done or stuck",
             frozenset({"plan.completed", "plan.stuck", "plan.aborted"}),

@@ -34,6 +34,8 @@ TABLES: Mapping[str, str] = {
     "ledger_plan": IN_PROJECT,
     "ledger_standinginstruction": IN_PROJECT,
     "ledger_task": IN_PROJECT,
+    "ledger_budget": IN_PROJECT,
+    "ledger_modelprice": IN_PROJECT,
     "ledger_taskwords": OF_TASK,
     "ledger_need": OF_TASK,
     "ledger_missingneed": IN_PROJECT,

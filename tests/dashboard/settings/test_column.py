@@ -22,6 +22,7 @@ PATHS = {
     "On call": "/settings/on-call/",
     "Permission rules": "/settings/permissions/",
     "Policies": "/settings/policies/",
+    "Budgets": "/settings/budgets/",
     "Operations": "/operations/",
     "Profile": "/settings/profile/",
     "Audit log": "/settings/audit/",

@@ -35,6 +35,7 @@ MAY = {
         *("sessions_list_tools", "sessions_list_messages", "sessions_list_tasks"),
         *("permissions_list", "permissions_get", "permission_rules_list"),
         "permission_rules_try",
+        *("budgets_list", "budgets_get", "prices_list"),
         "sessions_get_status",
     ),
     "agent orchestrator operator": (
@@ -93,6 +94,8 @@ MAY = {
         *("permission_rules_create", "permission_rules_revoke"),
         *("escalation_policies_create", "escalation_policies_update", "rotas_create"),
         *("escalation_policies_delete", "rotas_update", "rotas_delete"),
+        *("budgets_set", "budgets_update", "budgets_grant", "budgets_delete"),
+        *("prices_set", "prices_delete"),
     ),
     # an operator's token that was created with `tokens:write`
     "manager": ("tokens_list", "tokens_create", "tokens_get", "tokens_delete", "tokens_rotate"),
@@ -114,6 +117,7 @@ class Call(NamedTuple):
 ROWS = {
     "/agents": "agent_id",
     "/attempts": "attempt_id",
+    "/budgets": "budget_id",
     "/dead-letters": "letter_id",
     "/deliveries": "delivery_id",
     "/escalation-policies": "escalation_policy_id",
@@ -130,6 +134,7 @@ ROWS = {
     "/plans": "plan_id",
     "/pools": "pool_id",
     "/rotas": "rota_id",
+    "/prices": "price_id",
     "/sessions": "session_id",
     "/standing-instructions": "rule_id",
     "/tasks": "task_id",
@@ -160,6 +165,7 @@ TEXTS = {
 VERSIONED = {
     "escalation_policies_update",
     "rotas_update",
+    "budgets_update",
     "notification_channels_update",
     "notification_rules_update",
     "plans_update",
@@ -179,6 +185,7 @@ CONFLICTS = {
 }
 # what an agent may see of others' work: rules that hold for every agent
 PEER_SEES = {
+    "prices_list",
     "permission_rules_list",
     "standing_instructions_list",
     "standing_instructions_get",
@@ -198,6 +205,10 @@ def bodies(ids: dict[str, Any]) -> dict[str, Any]:
         "attempts_escalate": {"question": "Which?"},
         "attempts_report_exit": "done",
         "attempts_report_result": {"status": "success"},
+        "budgets_set": {"tokens": 10**9},
+        "budgets_update": {"at_limit": "stop"},
+        "budgets_grant": {"amount": "5 tokens"},
+        "prices_set": {"model": "own", "input": 1, "output": 2},
         "dead_letters_close_many": {"action": "dismiss", "ids": [str(ids["letter_id"])]},
         "escalation_policies_create": {
             "name": "days",
