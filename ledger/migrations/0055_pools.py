@@ -11,7 +11,7 @@ RETRY_ON = titled("any", "same", "other")
 
 
 class Migration(BaseMigration):
-    dependencies = [("ledger", "0053_project_moving_since")]
+    dependencies = [("ledger", "0054_budgets")]
 
     operations = [
         AddField("agent", "is_pool", models.BooleanField(db_default=False, editable=False)),

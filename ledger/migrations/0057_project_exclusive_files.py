@@ -293,7 +293,7 @@ RESTORE = (
 
 
 class Migration(BaseMigration):
-    dependencies = [("ledger", "0053_project_moving_since")]
+    dependencies = [("ledger", "0056_task_pool")]
 
     operations = [
         AddField(

@@ -10,7 +10,7 @@ from ledger.migrations._steps import key, uuid7
 
 
 class Migration(BaseMigration):
-    dependencies = [("ledger", "0053_project_moving_since")]
+    dependencies = [("ledger", "0058_exclusive_files_indexes")]
 
     operations = [
         CreateModel(

@@ -13,7 +13,7 @@ from ledger.migrations._steps import check, key, unique, uuid7
 class Migration(BaseMigration):
     dependencies = [
         ("ledger", "0053_project_moving_since"),
-        ("retries", "0028_plan_forecasts"),
+        ("retries", "0029_escalation_budget"),
     ]
 
     operations = [

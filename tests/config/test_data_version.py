@@ -23,7 +23,7 @@ from tests.serving import make_database, url_of_database
 from tests.waiting import PATIENCE_S
 
 DATABASE = "data_version"
-NEWEST = "0058_exclusive_files_indexes"
+NEWEST = "0060_reason_verbs"
 
 
 def migrate(*options: str) -> "subprocess.CompletedProcess[str]":
