@@ -16,6 +16,8 @@ where t.id = %(task)s and t.state = 'running'"""
 def main(verb: str, most: str = "0") -> None:
     django.setup()
 
+    from django.db import OperationalError
+
     from ledger.database import sql
     from ledger.journal import SYSTEM, Stamp
     from ledger.models import Agent, Task
@@ -31,7 +33,10 @@ def main(verb: str, most: str = "0") -> None:
         waiting = Task.objects.filter(agent=caller.agent, state="queued")
         until = time.monotonic() + float(most)
         while time.monotonic() < until:
-            rows = claims.claim(caller).rows
+            try:
+                rows = claims.claim(caller).rows
+            except OperationalError:  # it waited too long for the claims of others
+                rows = []
             if not rows:
                 if not waiting.exists():
                     break

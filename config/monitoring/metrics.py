@@ -172,13 +172,16 @@ GAUGES: list[tuple[str, str, list[str], str]] = [
         "tenfour_plans_in_progress",
         "Plans that are not over or paused, by their forecast: made, or why there is none.",
         ["project", "forecast"],
-        f"""select p.name as project, case when f.made_at is null then 'not_made'
-                else coalesce(nullif(f.reason, ''), 'made') end as forecast, count(*) as n
-        from ledger_plan x join ledger_project p on p.id = x.project_id
+        f"""select p.name as project, case when x.id is not null and f.made_at is null
+                then 'not_made' else coalesce(nullif(f.reason, ''), 'made') end as forecast,
+            count(x.id) as n
+        from ledger_project p left join ledger_plan x on x.project_id = p.id
+                and x.completed_at is null and x.aborted_at is null and x.paused_at is null
             left join retries_planforecast f
                 on f.plan_id = x.id and f.run = x.run and not f.is_kept
-        where x.completed_at is null and x.aborted_at is null and x.paused_at is null
-            and {in_project("x.project_id")} group by 1, 2""",
+        where {in_project("p.id")} group by 1, 2""",
+    ),
+    (
         "tenfour_budgets_used_up",
         "Budgets whose tasks wait until there is more.",
         ["project"],

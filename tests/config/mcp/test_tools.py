@@ -59,7 +59,14 @@ def test_no_tool_answers_an_escalation() -> None:
     assert paths <= {
         *("claims_create", "attempts_heartbeat", "attempts_report_result", "attempts_release"),
         *("attempts_escalate", "escalations_get", "instructions_pull", "instructions_ack"),
-        *("tasks_get", "tasks_list", "plans_create", "tasks_create", "instructions_create"),
+        *(
+            "tasks_get",
+            "tasks_list",
+            "plans_get_forecast",
+            "plans_create",
+            "tasks_create",
+            "instructions_create",
+        ),
     }
 
 
@@ -74,7 +81,9 @@ def test_tools_are_described_for_models(lead: Mcp, coder: Mcp) -> None:
             assert each.keys() & {"type", "enum"}, (tool["name"], name)
         hints = tool["annotations"]
         assert hints["destructiveHint"] is False
-        assert hints["readOnlyHint"] == tool["name"].startswith(("get_task", "list_", "get_esc"))
+        assert hints["readOnlyHint"] == tool["name"].startswith(
+            ("get_task", "list_", "get_esc", "get_plan")
+        )
 
 
 def test_a_task_fails_is_retried_with_its_context_and_is_done(coder: Mcp, lead: Mcp) -> None:
@@ -314,3 +323,10 @@ def test_lists_go_on_with_a_cursor(coder: Mcp) -> None:
     rest = coder.done("list_tasks", limit=2, cursor=first["next_cursor"])
     titles = [task["title"] for task in first["tasks"] + rest["tasks"]]
     assert titles == ["Task 2", "Task 1", "Task 0"] and "next_cursor" not in rest
+
+
+def test_a_plans_forecast_is_read(lead: Mcp) -> None:
+    plan = lead.done("import_plan", content=PLAN, format="markdown", register=True)["plan"]
+    said = lead.call("get_plan_forecast", plan=plan["ref"])
+    assert said["structuredContent"]["reason"] == "not_made"
+    assert "No forecast. The clock makes it in a minute." in text_of(said)
