@@ -178,7 +178,13 @@ def test_a_query_is_split_into_plain_ones(text: str, branches: list[str]) -> Non
 # terms of each list, each of which finds some of its rows
 OF_LISTS = {
     "tasks": ("agent:coder", "state:done", "-state:escalated", "error:disk", "attempts:>0", "Task"),
-    "instructions": ("agent:coder", "state:waiting", "urgency:first", "Instruction", "-agent:codex"),
+    "instructions": (
+        "agent:coder",
+        "state:waiting",
+        "urgency:first",
+        "Instruction",
+        "-agent:codex",
+    ),
     "escalations": ("agent:coder", "reason:failed", "error:execution_error", "-agent:codex", "0"),
     "deadletters": ("agent:coder", "disk", "error:route", "attempts:>0", "-agent:coder"),
     "patterns": ("agent:coder", "agent:codex", "error:disk", "route", "first:1d"),
