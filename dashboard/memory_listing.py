@@ -47,11 +47,12 @@ class MemoryListing(Listing[B]):
         raise NotImplementedError
 
     def fits_groups(self, row: Any, query: B, *, now: datetime) -> bool:
+        groups: Any = query.groups
         return self.fits(row, query, now=now) and all(
             any(
                 self.has_state(row, each) and self.fits_groups(row, each, now=now) for each in group
             )
-            for group in query.groups
+            for group in groups
         )
 
     def states_of(self, row: Any) -> Collection[str]:

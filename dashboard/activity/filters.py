@@ -7,6 +7,7 @@ import uuid
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Any
 
 from dashboard.lists import query_box
 from dashboard.lists.query_box import ANY, BoxQuery, Keys, Names, Values, as_id, only_value
@@ -83,9 +84,10 @@ def parse_terms(text: str, *, now: datetime) -> EventQuery:
             ids.append(found)
         else:
             parsed.problems.append(f"“{word}” is not a filter. {ADVICE}")
+    names: dict[str, Any] = {**parsed.names}
     return EventQuery(
         text=parsed.text,
-        **parsed.names,
+        **names,
         about=tuple(ids),
         since=parsed.read.get("since"),
         until=min(filter(None, map(parsed.read.get, ("older", "until"))), default=None),

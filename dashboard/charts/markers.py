@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.db.models import Count, Window
 
@@ -33,7 +34,7 @@ class ChartMarkers:
 def read_markers(project: Project | None, start: datetime, end: datetime) -> ChartMarkers:
     rows = Marker.objects.filter(at__gte=start, at__lt=end).order_by("-at", "-id")
     rows = rows.filter(project=project) if project else rows.select_related("project")
-    found = list(rows.annotate(n=Window(Count("*"))).defer("text")[:DRAWN])
+    found: list[Any] = list(rows.annotate(n=Window(Count("*"))).defer("text")[:DRAWN])
     length = (end - start).total_seconds()
     drawn = [
         ChartMarker(each, round(100 * (each.at - start).total_seconds() / length, 2))

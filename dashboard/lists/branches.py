@@ -25,7 +25,8 @@ def list_branches(query: B) -> list[B]:
     if not query.groups:
         return []
     found: list[B] = [replace(query, text="", groups=())]
-    for group in query.groups:
+    groups: Any = query.groups
+    for group in groups:
         each: list[B] = []
         for alternative in group:
             inner = list_branches(alternative) if alternative.groups else [alternative]

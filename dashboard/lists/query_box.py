@@ -187,10 +187,10 @@ class ListQuery(BoxQuery):
     def read_terms(cls, text: str, keys: Keys) -> Self:
         parsed = parse(text, keys)
         ids, words = split_ids(parsed.rest, parsed.problems)
+        values: dict[str, Any] = {**parsed.names, **parsed.read}
         return cls(
             text=parsed.text,
-            **parsed.names,
-            **parsed.read,
+            **values,
             ids=ids,
             words=words,
             problems=tuple(parsed.problems),

@@ -87,7 +87,8 @@ def match_any(values: Values, meaning: Callable[[str], Q]) -> Q:
 def match_groups(query: B, condition: Callable[[B], Q]) -> Q:
     """Return the condition of a query's groups; `condition` is that of an alternative's terms."""
     found = Q()
-    for group in query.groups:
+    groups: Any = query.groups
+    for group in groups:
         either = Q()
         for each in group:
             # An empty condition would leave the alternatives alone, although all rows fit it.

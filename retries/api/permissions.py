@@ -225,7 +225,7 @@ def permission_rules_revoke(
     request: PrincipalRequest, id: UUID, body: Body[ReasonIn | None] = None
 ) -> HttpResponse:
     """End a rule: from now on, people are asked again."""
-    require_reason("permission_rule.revoke", [request.auth.project_id], body and body.reason)
+    require_reason("permission_rule.revoke", [request.auth.project_id], body.reason if body else "")
     rule = rules.revoke_rule(
         id,
         among=PermissionRule.objects.visible_to(request.auth),

@@ -294,7 +294,7 @@ def plans_abort(
     Running tasks are asked to stop, all other unfinished tasks are aborted, and finished tasks
     stay as they are.
     """
-    require_reason("plan.abort", [request.auth.project_id], body and body.reason)
+    require_reason("plan.abort", [request.auth.project_id], body.reason if body else "")
     return move_plan(request, id, aborting.abort, PlanState.ABORTED, body)
 
 

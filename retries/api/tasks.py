@@ -195,7 +195,7 @@ def tasks_abort(
     """
     who = role_of(request.auth)
     find_task(request, id)
-    require_reason("task.abort", [request.auth.project_id], body and body.reason)
+    require_reason("task.abort", [request.auth.project_id], body.reason if body else "")
     aborted = task_actions.abort(
         [id],
         spare_asked=who == Who.PRODUCER,
