@@ -1,5 +1,6 @@
 """The Pools page, and the page of one pool."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -39,11 +40,23 @@ RETRY_ON = {
 }
 
 # what a person does to all members at once, by the slugs of the agents' verbs
-MEMBER_VERBS = {
-    "reset": "Cancel pending instructions of each",
-    "trip": "Trip the breaker of each",
-    "close": "Close the breaker of each",
-}
+MEMBER_VERBS = (
+    (
+        "reset",
+        "Cancel pending instructions of each",
+        "All unsettled instructions of all members are cancelled. Their tasks stay.",
+    ),
+    (
+        "trip",
+        "Trip the breaker of each",
+        "No member gets a task, of this pool or another queue, until a probe passes.",
+    ),
+    (
+        "close",
+        "Close the breaker of each",
+        "All members get tasks again, and their failures in a row are forgotten.",
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +135,7 @@ class PoolPage(PageContext):
     open_tasks: int
     events: list[EventEntry]
     retry_choices: dict[RetryOn, str]
-    member_verbs: dict[str, str]
+    member_verbs: Sequence[tuple[str, str, str]]
 
 
 @live_page("pools/index.html", "pools/_pools.html", current="agents", of=Agent)

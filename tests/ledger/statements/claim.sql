@@ -29,10 +29,7 @@ with caller as materialized (
             and (a.waits_until is null or a.waits_until <= %(now)s)
             and (%(limited)s or a.concurrency is null)
             and (%(ruled)s or (select true from ledger_standinginstruction r
-            where r.project_id = a.project_id and (r.agent_id is null or r.agent_id = a.id or exists
-                (
-                select from ledger_poolmember s
-                where s.agent_id = a.id and s.pool_id = r.agent_id))
+            where r.project_id = a.project_id and (r.agent_id is null or r.agent_id = a.id)
                 and r.event = 'task_claimed' and not r.paused limit 1) is null) and (%(probe)s or
                     (select b.state from ledger_breaker b
                 where b.agent_id = a.id and b.state <> 'closed') is null) and t.id =
