@@ -48,12 +48,10 @@ from retries.api import (
     attempt_reads,
     attempts,
     breakers,
-    budgets,
     claims,
     deadletters,
     escalations,
     holds,
-    on_call,
     operations,
     permissions,
     plans,
@@ -71,6 +69,7 @@ from retries.api.policies import policy as policies
 from retries.api.sessions import imports as session_imports
 from retries.api.sessions import session as sessions
 from retries.api.sessions import tasks as session_tasks
+from retries.api.settings import budgets, on_call
 
 logger = logging.getLogger(__name__)
 

@@ -32,13 +32,12 @@ from retries import breaker
 from retries.breaker import CircuitBreakerOpen
 from retries.claiming import pools
 from retries.claiming.attempt_traces import trace_claim
+from retries.claiming.blocking import BLOCK, UNBLOCK
 from retries.claiming.statements import (
-    BLOCK,
     CLAIM,
     PENDING,
     POOL_CLAIM,
     POOL_WHY,
-    UNBLOCK,
     WHY,
     Pick,
 )

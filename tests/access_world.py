@@ -32,8 +32,8 @@ from ledger.models import (
 )
 from ledger.people.browsers import note_sign_in
 from ledger.people.invitations import invite
+from ledger.people.saved_views import save_view
 from ledger.pools import membership
-from ledger.saved_views import save_view
 from ledger.secrets import encryption
 from ledger.states import TaskState
 from retries import in_process

@@ -105,12 +105,15 @@ NOUNS: Mapping[str, Command] = {
     "pool": Command("Names that several agents work for: list, show, create, add, …", "nouns.pool"),
     "escalation": Command("Questions to people (esc): list, show, resolve, …", "nouns.escalation"),
     "on-call": Command(
-        "Who is told of escalations: policies, rotas, add-policy, add-rota, …", "nouns.on_call"
+        "Who is told of escalations: policies, rotas, add-policy, add-rota, …",
+        "nouns.settings.on_call",
     ),
     "permission": Command(
         "Calls that agents ask about: list, show, allow, deny, rules, …", "nouns.permission"
     ),
-    "budget": Command("Limits in tokens or dollars: list, show, set, grant, …", "nouns.budget"),
+    "budget": Command(
+        "Limits in tokens or dollars: list, show, set, grant, …", "nouns.settings.budget"
+    ),
     "dead-letter": Command(
         "Tasks that failed permanently: list, show, replay, dismiss.", "nouns.deadletter"
     ),
@@ -119,7 +122,7 @@ NOUNS: Mapping[str, Command] = {
         "Conversations of agents: list, show, import, flush, retry.", "nouns.session"
     ),
     "event": Command("The journal: list, show, list --follow.", "nouns.events.event"),
-    "token": Command("API tokens: list, show, create, rotate, revoke.", "nouns.token"),
+    "token": Command("API tokens: list, show, create, rotate, revoke.", "nouns.settings.token"),
 }
 # A plural lists: `tenfour tasks` is `tenfour task list`.
 ALIASES: Mapping[str, tuple[str, ...]] = {

@@ -40,8 +40,8 @@ from ledger.database import sql
 from ledger.journal import since_subject
 from ledger.models import Attempt, Event, Failure, Plan, Task
 from ledger.states import FINAL, TaskState
-from retries.attempts.outside_files import FIELD
 from retries.models import Escalation
+from retries.tasks.outside_files import FIELD
 
 MAX_TASKS = 500
 MAX_FAILURES = 4 * MAX_TASKS

@@ -13,10 +13,10 @@ from dashboard.frame.navigation import read_scope
 from dashboard.frame.rendering import HtmxRequest, back_to
 from dashboard.lists.query_box import clean
 from dashboard.saved_views.strip import BUILT_IN
-from ledger import saved_views
 from ledger.errors import Refusal
 from ledger.journal import stamp_of
 from ledger.models import SavedView
+from ledger.people import saved_views
 from ledger.secrets.redaction import redacted
 
 

@@ -45,7 +45,6 @@ from ledger.authorization.permissions import may
 from ledger.models import Attempt, Event, Failure, Project, Task
 from ledger.moves import CHECKPOINT
 from ledger.states import BreakerState, TaskState
-from retries.attempts.outside_files import FIELD
 from retries.budgets.reading import BudgetLine, list_of_task
 from retries.claiming.attempt_traces import link_to_trace
 from retries.failures.fixes.suggestions import Suggestion, suggest
@@ -54,6 +53,7 @@ from retries.insight.prediction_reads import find_task_predictions
 from retries.insight.predictions import Prediction
 from retries.models import AttemptDiff, Escalation
 from retries.retry_context.flaky import FlakyCheck
+from retries.tasks.outside_files import FIELD
 from retries.verbs import tasks
 from retries.verbs.verb import Verb
 

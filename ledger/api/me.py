@@ -9,8 +9,8 @@ from ledger.api.auth import BODY_BYTES, PrincipalAuth, PrincipalRequest
 from ledger.api.responses import json_response
 from ledger.database import server_time
 from ledger.models import Token
-from ledger.schemas.me import MeOut
 from ledger.schemas.shared import MOST_ROWS
+from ledger.schemas.tokens import MeOut
 from ledger.values.poll_waits import read_poll_bounds
 
 router = Router(tags=["platform"])

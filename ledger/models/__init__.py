@@ -5,9 +5,8 @@ from ledger.models.bookkeeping import ClockRun, IdempotencyKey, InstructionWords
 from ledger.models.breaker import Breaker
 from ledger.models.budget import AtLimit, Budget, BudgetPeriod, BudgetUnit, ModelPrice
 from ledger.models.dead_letter import DeadLetter
-from ledger.models.event import Event
+from ledger.models.event import Event, Marker
 from ledger.models.instruction import Instruction
-from ledger.models.marker import Marker
 from ledger.models.person import (
     Invitation,
     Membership,

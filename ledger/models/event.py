@@ -1,4 +1,4 @@
-"""An event of the append-only journal."""
+"""An event of the append-only journal, and a marker of a change outside of Tenfour."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -12,6 +12,7 @@ from django.db.models import Func, Value
 from ledger import journal
 from ledger.authorization.principal import Principal
 from ledger.models.fields import CurrentTransaction, IsTrue, TransactionId, key, stamp
+from ledger.models.project import Project
 from ledger.values.ids import FIRST_ID, SLACK, first_id
 
 # the events that the audit log lists; the kinds are plain texts, which a migration can contain
@@ -95,3 +96,39 @@ class Event(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.subject_id}"
+
+
+class MarkerQuerySet(models.QuerySet["Marker"]):
+    def visible_to(self, principal: Principal) -> Self:
+        return self.filter(project_id=principal.project_id)
+
+
+class Marker(models.Model):
+    """A moment at which something changed outside of Tenfour, such as a deploy."""
+
+    id = key()
+    project = models.ForeignKey(Project, models.CASCADE, db_index=False)
+    name = models.CharField(max_length=120)
+    kind = models.CharField(max_length=32, help_text="what happened, such as deploy or change")
+    at = models.DateTimeField()
+    link = models.CharField(max_length=500, db_default="", help_text="a page about it, or empty")
+    text = models.CharField(max_length=2000, db_default="")
+    created_by = models.CharField(max_length=150)
+    created_at = stamp()
+
+    objects = MarkerQuerySet.as_manager()
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["project", "at"], name="marker_of_project"),
+            models.Index(fields=["at"], name="marker_at"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def label(self) -> str:
+        """The marker's name with its kind, unless the name begins with it."""
+        has_kind = self.name.lower().startswith(self.kind.lower())
+        return self.name if has_kind else f"{self.kind} {self.name}"

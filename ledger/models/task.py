@@ -236,7 +236,7 @@ class Task(models.Model):
             models.Index(fields=["pool", "id"], condition=Q(pool__isnull=False), name="task_pool"),
             models.Index(
                 fields=["pool", "completed_at"],
-                condition=Q(pool__isnull=False, completed_at__isnull=False),
+                condition=Q(pool__isnull=False) & Q(completed_at__isnull=False),
                 name="task_pool_completed",
             ),
             models.Index(

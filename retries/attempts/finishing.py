@@ -12,12 +12,12 @@ from ledger.database.sql import Row
 from ledger.errors import Refusal
 from ledger.journal import Actor, Stamp
 from ledger.states import EvidenceLevel, Outcome, RetryOn, TaskState
+from ledger.tasks import steps
 from ledger.tasks.spec import Backoff
 from ledger.tokens import Caller, TrustedCaller
 from ledger.tracing.spans import start_span
 from ledger.values.text import describe_exit
 from ledger.values.timestamps import format_timestamp
-from retries import extensions
 from retries.attempts import fast_path
 from retries.attempts.checks.reported import find_proof
 from retries.attempts.consequences import follow
@@ -30,11 +30,11 @@ from retries.attempts.live_attempt import (
     lease_lost,
     read_attempt,
 )
-from retries.attempts.outside_files import FIELD, find_outside, list_paths, record_outside
 from retries.attempts.report_fields import MESSAGE_LENGTH, Report, clean_report, digest_of
 from retries.claiming.agent_waits import store_wait
 from retries.claiming.attempt_traces import trace_report
 from retries.decisions import Case, Decision, Evidence, Policy, decide
+from retries.tasks.outside_files import FIELD, find_outside, list_paths, record_outside
 
 EVENT_ERROR_LENGTH = 500
 # the states that the API calls something else in a decision
@@ -181,7 +181,7 @@ def settle(row: Row, report: Report, *, caller: Caller, now: datetime) -> Reply 
 def take_more_steps(row: Row, usage: dict[str, Any], stamp: Stamp) -> bool:
     """Take the steps that other capabilities add; return whether one has moved the task."""
     # They lock rows that many reports share, so they are last.
-    return any([step(row, usage, stamp) for step in extensions.AFTER_REPORT])
+    return any([step(row, usage, stamp) for step in steps.AFTER_REPORT])
 
 
 def read_current(task_id: UUID) -> Row:

@@ -4,16 +4,15 @@ from typing import Any
 
 from ledger.database.sql import Row
 from ledger.journal import Stamp
-from ledger.tasks.steps import AFTER_ENQUEUE
-from retries import extensions
+from ledger.tasks import steps
 from retries.budgets.counting import count_report
 from retries.budgets.editing import Scope, grant_by_answer, read_spec, set_budget
 
 
 def register() -> None:
-    extensions.AFTER_REPORT.append(count_report)
-    extensions.GRANT.append(grant_by_answer)
-    AFTER_ENQUEUE.append(set_for_tasks)
+    steps.AFTER_REPORT.append(count_report)
+    steps.GRANT.append(grant_by_answer)
+    steps.AFTER_ENQUEUE.append(set_for_tasks)
 
 
 def set_for_tasks(found: list[tuple[Row, Any]], stamp: Stamp) -> None:

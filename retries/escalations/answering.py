@@ -17,10 +17,10 @@ from ledger.journal import Stamp
 from ledger.models import Instruction
 from ledger.secrets.notes import clean_note, noted
 from ledger.states import InstructionState
+from ledger.tasks import steps
 from ledger.tokens import TrustedCaller
 from ledger.tracing import genai_attributes as genai
 from ledger.tracing.spans import Value, start_span
-from retries import extensions
 from retries.escalations import (
     choices,
     lifecycle,
@@ -111,7 +111,7 @@ def answer_untraced(
             raise Invalid(
                 "/action", "Only a task that waits for a budget takes 'grant': see its reason."
             )
-        for grant in extensions.GRANT:
+        for grant in steps.GRANT:
             grant(escalation, choice.fix.strip(), stamp)
     if (choice.action in PERMISSION_ANSWERS) != (escalation.permission_id is not None):
         raise Invalid(

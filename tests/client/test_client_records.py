@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tenfour import AsyncClient, Client, TenfourError
-from tenfour.api.policy_calls import Scope
+from tenfour.api.settings.policy_calls import Scope
 from tenfour.http.core import Call
 
 from tests.ledger.sessions.transcript_files import recorded

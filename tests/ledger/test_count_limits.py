@@ -9,7 +9,7 @@ from django.db import transaction
 from ledger.errors import Invalid, InvalidTransition
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import SavedView, StandingInstruction
-from ledger.saved_views import MOST, save_view
+from ledger.people.saved_views import MOST, save_view
 from ledger.standing_instructions import editing
 from tests.elsewhere import blocked
 from tests.factories import make_project

@@ -7,24 +7,21 @@ from typing import TYPE_CHECKING, Any, overload
 from tenfour import tasks
 from tenfour.api import (
     agent_calls,
-    budget_calls,
     calls,
     channel_calls,
     deadletter_calls,
     escalation_calls,
     event_calls,
     marker_calls,
-    on_call_calls,
     operation_calls,
     pattern_calls,
     plans,
-    policy_calls,
     pool_calls,
     rule_calls,
     session_calls,
-    token_calls,
     webhook_calls,
 )
+from tenfour.api.settings import budget_calls, on_call_calls, policy_calls, token_calls
 from tenfour.http.exchange import Steps
 from tenfour.http.verbs import D, Driven, Listing, Verb
 from tenfour.models import Acked, Instruction

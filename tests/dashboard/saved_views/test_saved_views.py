@@ -13,7 +13,7 @@ from django.utils.http import urlencode
 from dashboard.saved_views.strip import BUILT_IN
 from ledger.authorization.roles import Role
 from ledger.models import Agent, Membership, Project, SavedView
-from ledger.saved_views import MOST
+from ledger.people.saved_views import MOST
 from ledger.states import TaskState
 from retries.models import Escalation
 from tests.dashboard.seen import html, said, words

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ledger.models import Attempt, Event
-from retries.attempts.outside_files import LISTED
+from retries.tasks.outside_files import LISTED
 from tests.conftest import Api
 from tests.retries.api.calls import claim, enqueue
 

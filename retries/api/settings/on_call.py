@@ -21,8 +21,8 @@ from retries.models import EscalationPolicy, Rota
 from retries.on_call import editing
 from retries.on_call.directories import read_schedule
 from retries.on_call.rotas import list_periods
-from retries.schemas import on_call as schemas
-from retries.schemas.on_call import EscalationPolicyOut, RotaOut
+from retries.schemas.settings import on_call as schemas
+from retries.schemas.settings.on_call import EscalationPolicyOut, RotaOut
 
 router = Router(tags=["on call"])
 READ, WRITE = PrincipalAuth("events:read"), PersonAuth("escalations:resolve")

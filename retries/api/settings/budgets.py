@@ -23,8 +23,8 @@ from retries.budgets.amounts import format_amount
 from retries.budgets.editing import Scope, read_spec
 from retries.budgets.prices import ListedPrice
 from retries.budgets.shipped_prices import Price
-from retries.schemas import budgets as schemas
-from retries.schemas.budgets import budget_out, price_out
+from retries.schemas.settings import budgets as schemas
+from retries.schemas.settings.budgets import budget_out, price_out
 
 router = Router(tags=["budgets"])
 
