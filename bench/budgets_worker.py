@@ -1,5 +1,6 @@
 """Claim and report tasks of the suite `budgets`: `time ROUNDS`, or `work AGENT COUNT`."""
 
+import statistics
 import sys
 import time
 
@@ -25,17 +26,15 @@ def main(verb: str, *options: str) -> None:
         agent = Agent.objects.select_related("project").get(name=name)
         return TrustedCaller(SYSTEM, agent=agent)
 
-    def time_block(name: str) -> tuple[float, float]:
+    def time_one(name: str) -> tuple[float, float]:
         """Return the milliseconds of a claim and of a report."""
-        caller, attempts = caller_of(name), []
+        caller = callers[name]
         start = time.perf_counter()
-        for _ in range(BLOCK):
-            attempts.append(claims.claim(caller).rows[0]["attempt_id"])
+        attempt = claims.claim(caller).rows[0]["attempt_id"]
         claimed = time.perf_counter()
-        for attempt in attempts:
-            finishing.finish_attempt(attempt, said, caller=caller)
+        finishing.finish_attempt(attempt, said, caller=caller)
         reported = time.perf_counter()
-        return (claimed - start) * 1000 / BLOCK, (reported - claimed) * 1000 / BLOCK
+        return (claimed - start) * 1000, (reported - claimed) * 1000
 
     def work(name: str, count: int) -> None:
         caller = caller_of(name)
@@ -46,10 +45,18 @@ def main(verb: str, *options: str) -> None:
     if verb == "work":
         work(options[0], int(options[1]))
         return
-    names, took = ["agent-00001", "budgeted"], {}
-    for n in range(int(options[0])):
-        for name in names if n % 2 else names[::-1]:
-            took.setdefault(name, []).append(time_block(name))
+    names = ["agent-00001", "budgeted"]
+    took: dict[str, list[list[float]]] = {}
+    callers = {name: caller_of(name) for name in names}
+    for _ in range(int(options[0])):
+        # One after the other, so that both meet the same load of the machine.
+        block: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
+        for n in range(BLOCK):
+            for name in names if n % 2 else names[::-1]:
+                block[name].append(time_one(name))
+        for name in names:
+            pairs = zip(*block[name], strict=True)
+            took.setdefault(name, []).append([statistics.median(each) for each in pairs])
     for name in names:
         for values in zip(*took[name], strict=True):
             print(*values)

@@ -263,6 +263,10 @@ def test_a_verb_that_the_token_may_not_use_names_the_scope(
         if (noun, name) == ("standing", "create"):
             given = ["-"]
             monkeypatch.setattr("sys.stdin", open_text(json.dumps(RULE)))
+        if noun == "budget":
+            none = "00000000-0000-7000-8000-000000000000"
+            some = {"ID": none, "AMOUNT": "5 tokens", "INPUT": "1", "OUTPUT": "2"}
+            given = [some.get(word, "x") for word in verb.arguments.split() if word[0] != "["]
         if (noun, name) == ("plan", "change"):
             given = [world.ids.get("plan", "x"), "--exclusive-files", "yes"]
         if (noun, name) == ("standing", "change"):
