@@ -28,8 +28,10 @@ with caller as not materialized (
         a.payload, a.redactions, a.max_attempts, a.on_exhausted, a.evidence, a.base_delay_ms,
         a.max_delay_ms, a.exponential_base, a.jitter, a.lease_s, a.timeout_s, a.idempotent,
         a.non_retryable, a.not_before, a.replay_of_id, a.max_attempts, 0,
-        0, a.plan_id is not null
-            and (select p.exclusive_files from ledger_plan p where p.id = a.plan_id),
+        0, case when a.plan_id is null then
+            (select p.exclusive_files = 'all' from ledger_project p
+                where p.id = c.project_id)
+            else (select p.exclusive_files from ledger_plan p where p.id = a.plan_id) end,
         case when 0 > 0 then 'blocked' else case when a.plan_id is not null and a.type like
             'checkpoint:%%' then 'escalated' when a.not_before > %(now)s then 'blocked' else
             'queued' end end,
