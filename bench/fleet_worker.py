@@ -1,4 +1,4 @@
-"""Run simulated fleets against the ledger for the suite `fleets`: `COUNT`; a JSON line for each.
+"""Run simulated fleets against the ledger for the suite `fleets`: `COUNT SECONDS`; a JSON line each.
 
 An account's window of five hours, or its week, begins with its first work and holds so much work.
 What its agents run when it is full is refused at their next call. Agents ask for work as long
@@ -9,6 +9,7 @@ import heapq
 import json
 import random
 import sys
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -417,9 +418,12 @@ class Fleet:
         self.add(self.now + 0.5, "poll", (worker, run.slot))
 
 
-def main(fleets: str) -> None:
+def main(fleets: str, most_s: str) -> None:
     django.setup()
+    until = time.monotonic() + float(most_s)
     for number in range(int(fleets)):
+        if time.monotonic() > until:
+            break
         print(json.dumps(Fleet(number).run()), flush=True)
 
 

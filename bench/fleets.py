@@ -15,14 +15,15 @@ from bench.servers import Sandbox
 from config.local.places import PROJECT
 
 FLEETS, QUICK_FLEETS = 200, 8
-TIMEOUT_S = 3600
+# No fleet begins after this time.
+MOST_S, TIMEOUT_S = 1800, 3600
 
 
 def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
     """Count tasks that start over a limit, and the time that agents idle beside due tasks."""
     fleets = QUICK_FLEETS if scale.quick else FLEETS
     url = sandbox.create_migrated("tenfour_fleets")
-    argv = [sys.executable, "-m", "bench.fleet_worker", str(fleets)]
+    argv = [sys.executable, "-m", "bench.fleet_worker", str(fleets), str(MOST_S)]
     ran = subprocess.run(
         argv,
         env=sandbox.env(url),
@@ -32,6 +33,7 @@ def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
         timeout=TIMEOUT_S,
     )
     found = [json.loads(line) for line in ran.stdout.splitlines()]
+    say(f"{len(found)} of {fleets} fleets")
     for form in ("claude", "codex", "message", "none"):
         say(describe(form, [account for fleet in found for account in fleet[form]]))
     whole = {name: sum(fleet[name] for fleet in found) for name in found[0]["counts"]}

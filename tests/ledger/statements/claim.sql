@@ -23,6 +23,8 @@ with caller as materialized (
     ), moved as (update ledger_task t
     set state = 'running', blocked_reason = null, started_at = coalesce(t.started_at, %(now)s),
         due_at = null, due_noted_at = null, attempts = t.attempts + 1, current_attempt = uuidv7(),
+        held_folders = case when t.exclusive
+            then ledger_held_folders(t.payload -> 'files') end,
         version = t.version + 1, updated_at = %(now)s
     from ledger_agent a where a.id = (select agent_id from caller) and not a.paused and not
         a.in_pools and not exists (select from held)

@@ -36,6 +36,8 @@ with caller as materialized (
     (select r.evidence from retries_retrypolicy r where r.project_id = t.project_id)) is distinct
         from 'require'
             and t.needed_by = 0
+            and (%(paths)s::text[] is null
+                or ledger_files_outside(t.payload -> 'files', %(paths)s) = '{}')
             and (select b.agent_id from ledger_breaker b where b.agent_id = t.agent_id
                 and (b.state <> 'closed' or b.failures > 0)) is null and t.state in ('queued',
                     'running', 'retry', 'blocked', 'escalated')
