@@ -67,7 +67,7 @@ class Oracle:
     def __init__(self, schedule: Schedule, since: datetime, until: datetime) -> None:
         zone = ZoneInfo(schedule.timezone)
         self.schedule, self.by_minute = schedule, dict[datetime, tuple[str, ...]]()
-        at, latest = since - 2 * DAY, datetime.min
+        at, latest = since - timedelta(hours=6), datetime.min
         while at < until:
             latest = max(latest, at.astimezone(zone).replace(tzinfo=None))
             if at >= since:

@@ -11,6 +11,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Max
 
 from ledger import journal
+from ledger.authorization.roles import Role
 from ledger.database import sql
 from ledger.errors import Invalid, NotFound, VersionMismatch
 from ledger.journal import Kind, Stamp
@@ -289,6 +290,8 @@ def check_target(target: str, directory: Directory, pointer: str) -> None:
         check_people([target], directory, pointer)
     elif kind == "rota" and name not in directory.rotas:
         raise Invalid(pointer, f"There is no rota '{name[:60]}' here; create it first.")
+    elif kind == "role" and name in (Role.OPERATOR, Role.ADMIN):
+        return  # without such a member, all who may answer are told
     elif kind != "rota" and target not in directory.groups:
         known = ", ".join(sorted(directory.groups)) or "none yet"
         raise Invalid(pointer, f"'{target[:60]}' has no member who may answer. Known: {known}.")

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
@@ -54,6 +55,7 @@ class Period:
     people: tuple[str, ...]
 
 
+@lru_cache(maxsize=4096)  # a preview asks for the same times again and again
 def find_instant(day: date, at: time, zone: ZoneInfo) -> datetime:
     """Return the instant of a local time, in UTC.
 
