@@ -324,6 +324,7 @@ class Policies(Value):
     obey_waits: str = ""
     evidence: str | None = None
     exclusive_files: str = ""
+    reason_verbs: tuple[str, ...] = field(default=(), metadata={"read": tuple})
     version: int = 0
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from tenfour.api.calls import given
 from tenfour.http.core import Call
 from tenfour.record_models import Policies
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 PATH = "/v1/policies"
 Scope = Literal["off", "plans", "all"]
@@ -26,12 +29,14 @@ def change(
     obey_waits: Scope | None = None,
     evidence: Evidence | None = None,
     exclusive_files: Scope | None = None,
+    reason_verbs: Sequence[str] | None = None,
     reason: str | None = None,
 ) -> Call[Policies]:
     """Change policies; refused unless `version` is the current one.
 
     Each is off, plans or all. `evidence` is what a task needs before it is done: record, ask, or
-    require. `exclusive_files` says of which tasks no two with the same files run at once.
+    require. `exclusive_files` says of which tasks no two with the same files run at once, and
+    `reason_verbs` for which verbs people must give a reason, such as `task.abort`.
     """
     changes = {
         "ask_on_same_failure": ask_on_same_failure,
@@ -39,6 +44,7 @@ def change(
         "obey_waits": obey_waits,
         "evidence": evidence,
         "exclusive_files": exclusive_files,
+        "reason_verbs": reason_verbs,
         "reason": reason,
     }
     headers = {"If-Match": f'"v{version}"'}
