@@ -29,7 +29,9 @@ with caller as materialized (
     from ledger_agent a where a.id = (select agent_id from caller) and not a.paused and not
         a.in_pools and not exists (select from held)
             and (a.waits_until is null or a.waits_until <= %(now)s)
-            and (%(limited)s or a.concurrency is null)
+            and (%(limited)s or a.concurrency is null) and (select p.spent_until is null or
+                p.spent_until <= %(now)s
+                from ledger_project p where p.id = a.project_id)
             and (%(ruled)s or (select true from ledger_standinginstruction r
             where r.project_id = a.project_id and (r.agent_id is null or r.agent_id = a.id)
                 and r.event = 'task_claimed' and not r.paused limit 1) is null) and (%(probe)s or
@@ -38,8 +40,10 @@ with caller as materialized (
                     coalesce((select id from (select id, priority from ledger_task where agent_id =
                     (select agent_id from caller) and state = 'retry' and due_at <= %(now)s and
                     (ledger_task.not_before is null or ledger_task.not_before <= %(now)s)
+                and (ledger_task.spent_until is null or ledger_task.spent_until <= %(now)s)
                 and (plan_id is null or (
                 select p.paused_at is null and (p.not_before is null or p.not_before <= %(now)s)
+                    and (p.spent_until is null or p.spent_until <= %(now)s)
                 from ledger_plan p where p.id = plan_id)) and (not ledger_task.exclusive or
                     ledger_take_files(ledger_task.project_id,
                 ledger_task.id, ledger_task.plan_id, ledger_task.agent_id, ledger_task.state,
@@ -49,8 +53,10 @@ with caller as materialized (
         where due.priority >= coalesce((select priority from ledger_task where agent_id = (select
             agent_id from caller) and state = 'queued' and (ledger_task.not_before is null or
             ledger_task.not_before <= %(now)s)
+                and (ledger_task.spent_until is null or ledger_task.spent_until <= %(now)s)
                 and (plan_id is null or (
                 select p.paused_at is null and (p.not_before is null or p.not_before <= %(now)s)
+                    and (p.spent_until is null or p.spent_until <= %(now)s)
                 from ledger_plan p where p.id = plan_id)) and (not ledger_task.exclusive or
                     ledger_take_files(ledger_task.project_id,
                 ledger_task.id, ledger_task.plan_id, ledger_task.agent_id, ledger_task.state,
@@ -59,8 +65,10 @@ with caller as materialized (
             order by priority desc, id limit 1 for update skip locked), due.priority)), (
             select id from ledger_task where agent_id = (select agent_id from caller) and state =
                 'queued' and (ledger_task.not_before is null or ledger_task.not_before <= %(now)s)
+                and (ledger_task.spent_until is null or ledger_task.spent_until <= %(now)s)
                 and (plan_id is null or (
                 select p.paused_at is null and (p.not_before is null or p.not_before <= %(now)s)
+                    and (p.spent_until is null or p.spent_until <= %(now)s)
                 from ledger_plan p where p.id = plan_id)) and (not ledger_task.exclusive or
                     ledger_take_files(ledger_task.project_id,
                 ledger_task.id, ledger_task.plan_id, ledger_task.agent_id, ledger_task.state,

@@ -38,6 +38,11 @@ with caller as materialized (
             and t.needed_by = 0
             and (%(paths)s::text[] is null
                 or ledger_files_outside(t.payload -> 'files', %(paths)s) = '{}')
+            and (%(usage)s::jsonb is null or (
+                (select true from ledger_budget b where b.task_id = t.id limit 1) is null
+                and (select true from ledger_budget b where b.plan_id = t.plan_id limit 1) is null
+                and (select true from ledger_budget b where b.project_id = t.project_id
+                    and b.plan_id is null and b.task_id is null limit 1) is null))
             and (select b.agent_id from ledger_breaker b where b.agent_id = t.agent_id
                 and (b.state <> 'closed' or b.failures > 0)) is null and t.state in ('queued',
                     'running', 'retry', 'blocked', 'escalated')

@@ -6,28 +6,29 @@ with caller as not materialized (
     ), first as materialized (select left(uuidv7()::text, 30) as digits), asked as materialized (
     -- in the order of the request: the ids are the order of the queue
     select ((select digits from first) || lpad(to_hex(o.n), 6, '0'))::uuid as id, s.agent_id,
-        s.plan_id, s.ref, s.run, coalesce(o.title, s.title) as title, s.type, s.priority,
-        coalesce(o.payload, s.payload) as payload, coalesce(o.redactions, s.redactions) as
-        redactions, s.max_attempts, s.on_exhausted, s.evidence, s.base_delay_ms, s.max_delay_ms,
+        s.pool_id, s.retry_on, s.plan_id, s.ref, s.run, coalesce(o.title, s.title) as title, s.type,
+        s.priority, coalesce(o.payload, s.payload) as payload, coalesce(o.redactions, s.redactions)
+        as redactions, s.max_attempts, s.on_exhausted, s.evidence, s.base_delay_ms, s.max_delay_ms,
         s.exponential_base, s.jitter, s.lease_s, s.timeout_s, s.idempotent, s.non_retryable,
         s.not_before, s.replay_of_id from jsonb_to_record(%(shared)s::jsonb) as s(agent_id uuid,
-        plan_id uuid, ref text, run int, title text, type text, priority int, payload jsonb,
-        redactions jsonb, max_attempts int, on_exhausted text, evidence text, base_delay_ms int,
-        max_delay_ms int, exponential_base float8, jitter bool, lease_s int, timeout_s int,
-        idempotent bool, non_retryable bool, not_before timestamptz, replay_of_id uuid), rows from
-        (jsonb_to_recordset(%(tasks)s::jsonb) as (title text, payload jsonb, redactions jsonb))
+        pool_id uuid, retry_on text, plan_id uuid, ref text, run int, title text, type text,
+        priority int, payload jsonb, redactions jsonb, max_attempts int, on_exhausted text, evidence
+        text, base_delay_ms int, max_delay_ms int, exponential_base float8, jitter bool, lease_s
+        int, timeout_s int, idempotent bool, non_retryable bool, not_before timestamptz,
+        replay_of_id uuid), rows from (jsonb_to_recordset(%(tasks)s::jsonb) as (title text, payload
+        jsonb, redactions jsonb))
         with ordinality as o(title, payload, redactions, n)
 ), created as (
-    insert into ledger_task as t (id, project_id, agent_id, plan_id, ref, run, title, type,
-        priority, payload, redactions, max_attempts, on_exhausted, evidence, base_delay_ms,
-        max_delay_ms, exponential_base, jitter, lease_s, timeout_s, idempotent, non_retryable,
-        not_before, replay_of_id, attempt_limit, unmet,
+    insert into ledger_task as t (id, project_id, agent_id, pool_id, retry_on, plan_id, ref, run,
+        title, type, priority, payload, redactions, max_attempts, on_exhausted, evidence,
+        base_delay_ms, max_delay_ms, exponential_base, jitter, lease_s, timeout_s, idempotent,
+        non_retryable, not_before, replay_of_id, attempt_limit, unmet,
         needed_by, exclusive, state, blocked_reason, created_by_type, created_by_name, created_at,
         updated_at)
-    select a.id, c.project_id, a.agent_id, a.plan_id, a.ref, a.run, a.title, a.type, a.priority,
-        a.payload, a.redactions, a.max_attempts, a.on_exhausted, a.evidence, a.base_delay_ms,
-        a.max_delay_ms, a.exponential_base, a.jitter, a.lease_s, a.timeout_s, a.idempotent,
-        a.non_retryable, a.not_before, a.replay_of_id, a.max_attempts, 0,
+    select a.id, c.project_id, a.agent_id, a.pool_id, a.retry_on, a.plan_id, a.ref, a.run, a.title,
+        a.type, a.priority, a.payload, a.redactions, a.max_attempts, a.on_exhausted, a.evidence,
+        a.base_delay_ms, a.max_delay_ms, a.exponential_base, a.jitter, a.lease_s, a.timeout_s,
+        a.idempotent, a.non_retryable, a.not_before, a.replay_of_id, a.max_attempts, 0,
         0, case when a.plan_id is null then
             (select p.exclusive_files = 'all' from ledger_project p
                 where p.id = c.project_id)

@@ -24,9 +24,16 @@ with caller as materialized (
     )
     select b.id, b.agent_id, b.lease_expires_at, b.deadline_at, case when b.id is null then
         c.unheard else c.unseen end as unseen,
-        (select t.abort_requested_at is not null from ledger_task t where t.id = b.task_id)
-            as abort_requested,
+        s.abort_requested or s.is_spent as abort_requested,
+        case when s.abort_requested then 'abort' when s.is_spent then 'budget_used' end
+            as stop_reason,
         (select count(*) from (select from ledger_instruction i
             where i.agent_id = b.agent_id and i.state = 'queued' limit 100) i) as
                 pending_instructions
-    from caller c left join beat b on true
+    from caller c left join beat b on true left join lateral (
+        select t.abort_requested_at is not null as abort_requested, coalesce(greatest(t.spent_until,
+            (select p.spent_until from ledger_plan p where p.id = t.plan_id),
+            (select r.spent_until from ledger_project r where r.id = t.project_id))
+            > %(now)s, false) as is_spent
+        from ledger_task t where t.id = b.task_id
+    ) s on true
