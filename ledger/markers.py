@@ -80,7 +80,6 @@ def check_link(link: str) -> str:
 
 @transaction.atomic
 def delete_marker(marker: Marker, *, stamp: Stamp) -> bool:
-    """Delete a marker; return False if it was deleted before."""
     deleted, _ = Marker.objects.filter(pk=marker.pk).delete()
     if deleted:
         record_event(Kind.MARKER_DELETED, marker, stamp=stamp)
@@ -124,5 +123,4 @@ DELETE_EXPIRED = """delete from ledger_marker where id = any(array(
 
 
 def delete_expired(*, before: datetime) -> int:
-    """Delete some markers of before a time; return how many."""
     return len(sql.run(DELETE_EXPIRED, before=before, most=DELETED))

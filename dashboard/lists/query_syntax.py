@@ -274,7 +274,6 @@ def enclose(text: str) -> str:
 
 
 def list_terms(text: str) -> list[str]:
-    """Return the terms that all rows must fit."""
     tree, _ = parse_tree(text)
     return [item for item in tree[0] if isinstance(item, str)] if len(tree) == 1 else []
 

@@ -144,7 +144,6 @@ def find_unreachable(
     *,
     now: datetime,
 ) -> list[str]:
-    """Return the people whom policies tell now, and whom no channel of their own reaches."""
     if not policies:
         return []
     targets = [to for each in policies for step in editing.read_steps(each.steps) for to in step.to]
@@ -173,7 +172,6 @@ def find_row(noun: str, text: str, listed: list[Any]) -> Any:
 
 
 def find_asked(text: str, listed: list[Any]) -> tuple[str, Any] | None:
-    """Return the noun and the row that the address asks to delete, or None."""
     noun, _, id = text.partition(":")
     row = find_row(noun, id, listed) if noun in NOUNS else None
     return (noun, row) if row else None

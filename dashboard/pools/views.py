@@ -102,7 +102,6 @@ class PoolRow:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether tasks wait and no member has room."""
         return bool(self.waiting) and not any(
             not each.hold or each.hold == "full" for each in self.members
         )

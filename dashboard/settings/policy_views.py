@@ -110,7 +110,6 @@ def list_reason_choices(row: RetryPolicy) -> list[ReasonChoice]:
 
 
 def require_reasons(request: HtmxRequest) -> HttpResponse:
-    """Set the verbs for which a project requires a reason."""
     scope = read_scope(request)
     project = project_of(scope)
     if project is None:

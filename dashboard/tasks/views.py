@@ -217,7 +217,6 @@ def build_card(attempts: Sequence[Any]) -> FailureCard | None:
 
 
 def describe_outside_files(attempts: Sequence[Attempt]) -> list[str]:
-    """Return a sentence for each of the last attempts whose report named other files."""
     marked = [
         f"Attempt {attempt.number} {describe_outside(attempt.decision[FIELD])}."
         for attempt in reversed(attempts)

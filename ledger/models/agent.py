@@ -23,11 +23,9 @@ class AgentQuerySet(models.QuerySet["Agent"]):
         return self.filter(project_id=principal.project_id)
 
     def workers(self) -> Self:
-        """Return those that claim tasks: all but pools."""
         return self.filter(is_pool=False)
 
     def pools(self) -> Self:
-        """Return the pools that tasks can be sent to."""
         return self.filter(is_pool=True, removed_at=None)
 
     def of_account(self, account: Any) -> Self:

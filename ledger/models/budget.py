@@ -139,7 +139,6 @@ class Budget(models.Model):
         return now.astimezone(ZoneInfo(self.zone)).date()
 
     def is_of_now(self, now: datetime) -> bool:
-        """Return whether its counters are those of today, or of all time."""
         return self.period == BudgetPeriod.TOTAL or self.day == self.find_today(now)
 
     def used_now(self, now: datetime) -> Decimal:
@@ -152,7 +151,6 @@ class Budget(models.Model):
         return self.used_now(now) >= self.limit_now(now)
 
     def ends_at(self, now: datetime) -> datetime | None:
-        """Return when its day ends; None if it has no period."""
         if self.period == BudgetPeriod.TOTAL:
             return None
         tomorrow = self.find_today(now) + timedelta(days=1)

@@ -88,7 +88,6 @@ where m.pool_id = any(%(pools)s) order by a.name, a.id"""
 
 
 def read_figures(pool_ids: Collection[UUID], *, now: datetime) -> dict[UUID, PoolFigures]:
-    """Return the figures of pools by their ids, in two statements."""
     ids = list(pool_ids)
     if not ids:
         return {}

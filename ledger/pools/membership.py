@@ -249,7 +249,6 @@ def expand(found: Iterable[Agent]) -> list[Agent]:
 
 
 def name_pools_of(agent_ids: Collection[UUID]) -> dict[UUID, list[str]]:
-    """Return the names of the pools of each agent that is in any."""
     rows = PoolMember.objects.filter(agent__in=agent_ids).order_by("pool__name")
     names: dict[UUID, list[str]] = defaultdict(list)
     for agent, name in rows.values_list("agent", "pool__name"):
@@ -258,7 +257,6 @@ def name_pools_of(agent_ids: Collection[UUID]) -> dict[UUID, list[str]]:
 
 
 def count_open(pool: Agent) -> int:
-    """Return how many tasks of the pool are open, counted to just over MOST_MOVED."""
     rows = Task.objects.filter(pool=pool).exclude(state__in=FINAL).order_by()
     return rows[: MOST_MOVED + 1].count()
 

@@ -90,7 +90,6 @@ def mark_plans(project_id: UUID, *, exclusive: bool) -> None:
 
 
 def mark_projects() -> int:
-    """Tell tasks whether their files count, in projects whose scope has changed; count them."""
     marked, until = 0, time.monotonic() + MARKING_S
     while time.monotonic() < until and (batch := mark_batch()) is not None:
         marked += batch

@@ -179,7 +179,6 @@ def settle(row: Row, report: Report, *, caller: Caller, now: datetime) -> Reply 
 
 
 def take_more_steps(row: Row, usage: dict[str, Any], stamp: Stamp) -> bool:
-    """Take the steps that other capabilities add; return whether one has moved the task."""
     # They lock rows that many reports share, so they are last.
     return any([step(row, usage, stamp) for step in steps.AFTER_REPORT])
 

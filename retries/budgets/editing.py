@@ -82,7 +82,6 @@ def read_spec(given: Any, *, pointer: str = "") -> BudgetSpec:
 
 
 def check_spec(spec: BudgetSpec) -> BudgetSpec:
-    """Return the budget with its defaults; raise Invalid."""
     at = spec.pointer
     for name, values in (
         ("unit", BudgetUnit.values),
@@ -155,7 +154,6 @@ def change_budget(
     version: int | None = None,
     stamp: Stamp,
 ) -> Budget:
-    """Change a budget; raise NotFound, VersionMismatch, and Invalid."""
     budget = lock(budget_id)
     if version not in (None, budget.version):
         raise VersionMismatch(
@@ -214,7 +212,6 @@ def settle(budget: Budget, *, stamp: Stamp) -> None:
 
 @sql.atomic
 def remove_budget(budget_id: UUID, *, stamp: Stamp) -> Budget:
-    """Remove a budget: its tasks no longer wait for it."""
     budget = lock(budget_id)
     counting.note(Kind.BUDGET_REMOVED, budget, stamp=stamp)
     asking.withdraw_question(budget, stamp=stamp)

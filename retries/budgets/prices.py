@@ -137,7 +137,6 @@ class ListedPrice:
 
 
 def list_prices(project_id: UUID) -> list[ListedPrice]:
-    """Return the project's own prices, and then those that are shipped."""
     own = [
         ListedPrice(
             row.model,

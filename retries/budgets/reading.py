@@ -83,14 +83,12 @@ def list_of_plan(plan: Plan, *, now: datetime) -> list[BudgetLine]:
 
 
 def list_of_project(project: Project, *, now: datetime) -> list[BudgetLine]:
-    """Return the project's own budgets, then those of plans, then the newest of tasks."""
     return describe_lines(select_first(Q(project=project)), now=now)
 
 
 def list_nearest(
     project: Project | None, *, among: Iterable[Project], now: datetime
 ) -> list[BudgetLine]:
-    """Return budgets of a project, or of several, those used up first."""
     about = Q(project=project) if project else Q(project__in=[each.pk for each in among])
     lines = describe_lines(select_first(about), now=now)
     return sorted(lines, key=lambda line: -line.percent)

@@ -56,7 +56,6 @@ def describe_cases(cases: Sequence[AnsweredCase]) -> dict[str, Any]:
 
 
 def describe_answer_times(cases: Sequence[AnsweredCase]) -> dict[str, Any]:
-    """Return the number of cases and, with enough of them, how soon they were answered."""
     if len(cases) < LEAST_ANSWERS:
         return {"n": len(cases)}
     seconds = sorted((each.answered_at - each.opened_at).total_seconds() for each in cases)
@@ -68,5 +67,4 @@ def describe_answer_times(cases: Sequence[AnsweredCase]) -> dict[str, Any]:
 
 
 def find_ninth(ordered: Sequence[T]) -> T:
-    """Return the 90th percentile of ordered values."""
     return ordered[min(len(ordered) - 1, int(0.9 * len(ordered)))]

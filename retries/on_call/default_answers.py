@@ -53,7 +53,6 @@ def give(escalation_id: UUID, *, stamp: Stamp) -> bool:
 def try_answer(
     escalation: Escalation, choice: Choice, policy: EscalationPolicy, stamp: Stamp
 ) -> str:
-    """Answer; return why it was refused, or an empty string."""
     name = f"policy {policy.name}"[:30]
     author = Actor("system", str(policy.pk), f"{name}, written by {policy.answer_by_name}"[:64])
     try:
@@ -71,7 +70,6 @@ def try_answer(
 
 
 def why_not(escalation: Escalation, choice: Choice) -> str:
-    """Return why a person has to answer; empty if the default answer may be given."""
     if escalation.reason in NEVER or asks_for_secret(escalation):
         return "Only a person answers this kind of escalation."
     if choice.action not in [action for action, _ in name_answers(escalation)]:

@@ -56,7 +56,6 @@ def describe_step(escalation: Escalation, step: Step, at: datetime) -> str:
 
 
 def name_targets(escalation: Escalation, step: Step, at: datetime) -> list[str]:
-    """Return the people that a step will tell, and the names of its groups and roles."""
     names = [each.partition(":")[2] for each in step.to if each.startswith("rota:")]
     rotas = Rota.objects.filter(project=escalation.project_id, name__in=names) if names else []
     found = {f"rota:{each.name}": find_on_call(read_schedule(each), at) for each in rotas}

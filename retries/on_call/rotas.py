@@ -32,7 +32,6 @@ class Shift:
     people: tuple[str, ...]
 
     def on(self, day: date, zone: ZoneInfo) -> tuple[datetime, datetime]:
-        """Return the instants at which the shift of a day begins and ends."""
         last = day + DAY if self.ends <= self.starts else day
         return find_instant(day, self.starts, zone), find_instant(last, self.ends, zone)
 

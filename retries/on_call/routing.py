@@ -102,7 +102,6 @@ def choose_policy(
 
 
 def describe(row: Row) -> dict[str, list[str]]:
-    """Return an escalation's facts by the keys of conditions."""
     ids: list[str] = row["patterns"] or []
     found = {name: row[name] for name in ("reason", "severity", "agent", "plan", "type")}
     facts = {name: [value] for name, value in found.items() if value}
@@ -125,7 +124,6 @@ def take_due_steps(*, now: datetime, project: Project | None = None) -> dict[str
 
 @transaction.atomic
 def take_batch(*, now: datetime, of: UUID | None) -> tuple[int, list[UUID]]:
-    """Take the steps of some escalations; return those whose default answer is due."""
     # A killed process leaves all of them as they were, and the next run takes them.
     rows = sql.run(DUE, now=now, of=of)
     if not rows:
@@ -191,7 +189,6 @@ def find_ids(names: Sequence[str | None]) -> dict[str | None, int]:
 
 
 def answer_one(escalation_id: UUID, *, now: datetime) -> bool:
-    """Give one default answer; return whether this call did it."""
     # An error goes to the log, so that the other escalations still get their answers.
     try:
         return default_answers.give(escalation_id, stamp=Stamp(CLOCK, now))

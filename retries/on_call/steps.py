@@ -83,7 +83,6 @@ class Turn:
 
 
 def take_turn(case: Case, steps: Sequence[Step], directory: Directory, *, now: datetime) -> Turn:
-    """Return what the next step of a case does at an instant."""
     # The time between two steps is kept when the clock was away: everyone who is told has as long
     # to answer as the policy says.
     if case.step >= len(steps):
@@ -147,7 +146,6 @@ def matches(conditions: str, facts: Mapping[str, Sequence[str]]) -> bool:
 
 
 def parse_conditions(text: str) -> list[tuple[str, tuple[str, ...]]]:
-    """Return the keys and values of conditions; raise Unreadable."""
     found = []
     for term in text.split():
         key, colon, values = term.partition(":")

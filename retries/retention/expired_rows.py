@@ -27,7 +27,6 @@ def delete_threads(now: datetime) -> int:
 
 
 def delete_markers(now: datetime) -> int:
-    """Delete some markers of before the journal's first event; return how many."""
     days = settings.TENFOUR["EVENT_DAYS"]
     return markers.delete_expired(before=now - timedelta(days=days)) if days else 0
 

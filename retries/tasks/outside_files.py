@@ -25,7 +25,6 @@ FIND = "select ledger_files_outside(%(files)s::jsonb, %(paths)s::text[]) as foun
 
 
 def list_paths(report: Report) -> list[str] | None:
-    """Return the paths that a report names, at most as many as are stored; None without any."""
     # PostgreSQL has no text with a NUL.
     found = [stripped(str(each.get("path") or "")) for each in report.files_modified[:MAX_FILES]]
     return found or None

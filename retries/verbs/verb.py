@@ -157,7 +157,6 @@ class Verb:
         return self.name in REASON_VERBS
 
     def requires_reason(self, rows: Rows) -> bool:
-        """Return whether a project of these rows requires a reason."""
         try:
             self.check_reason(rows, {})
         except ReasonRequired:
@@ -193,7 +192,6 @@ class Verb:
         return self.check(posted) | {"reason": clean_note(str(posted.get("reason", "")))}
 
     def check_reason(self, rows: Rows, options: Options) -> None:
-        """Raise ReasonRequired if a project of these rows requires a reason that is missing."""
         if self.may_require_reason and not note_of(options).strip():
             require_reason(self.name, rows.order_by().values("project_id"), "")
 

@@ -67,7 +67,6 @@ def describe_answers(rows: list[Row]) -> dict[str, Any]:
 
 
 def group_cases(rows: list[Row], name: str) -> list[tuple[str, list[AnsweredCase]]]:
-    """Return the cases by a column that is not empty, the largest group first."""
     found: dict[str, list[AnsweredCase]] = {}
     for row in rows:
         if row[name]:

@@ -74,7 +74,6 @@ def list_people(event: Row, escalation: Escalation) -> list[str]:
 def is_news(
     channel: Channel, event: Row, escalation: Escalation, earlier: Collection[tuple[Any, Any, str]]
 ) -> bool:
-    """Return whether a channel has to get an event, after the earlier messages that it got."""
     had = {kind for id, subject, kind in earlier if (id, subject) == (channel.pk, escalation.pk)}
     if event["kind"] in ENDS:
         return not had.isdisjoint(KINDS)
