@@ -85,6 +85,7 @@ def make_world(agent: Agent, browser: Client, now: datetime) -> dict[str, str]:
         "permission_rules": "/settings/permissions/",
         "permission_rule": f"/settings/permissions/{allowed.pk}/?ask=revoke",
         "policies": "/settings/policies/?ask=obey_waits&scope=off",
+        "budgets": "/settings/budgets/",
         "notifications": "/settings/notifications/?edit=new&channel=new",
         "notification_preview": f"/settings/notifications/rules/{told.pk}/preview/",
         "deliveries": f"/settings/deliveries/?range=yes&open={delivery.pk}",
