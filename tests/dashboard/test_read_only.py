@@ -91,6 +91,7 @@ def make_world(agent: Agent, browser: Client, now: datetime) -> dict[str, str]:
         "permission_rule": f"/settings/permissions/{allowed.pk}/?ask=revoke",
         "policies": "/settings/policies/?ask=obey_waits&scope=off",
         "on_call": "/settings/on-call/?edit=policy:new",
+        "budgets": "/settings/budgets/",
         "notifications": "/settings/notifications/?edit=new&channel=new",
         "notification_preview": f"/settings/notifications/rules/{told.pk}/preview/",
         "deliveries": f"/settings/deliveries/?range=yes&open={delivery.pk}",
