@@ -16,6 +16,7 @@ DEFAULTS = {
     "obey_waits": "all",
     "ask_on_same_failure": "off",
     "evidence": None,
+    "reason_verbs": [],
     "version": 1,
 }
 
