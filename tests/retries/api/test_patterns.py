@@ -47,7 +47,7 @@ def test_patterns_are_listed_and_read_with_their_failures(operator: Api, coder: 
     names = ("headline", "known_error", "suggestion", "prediction")
     newest = {name: one.pop(name) for name in names}
     stuck = {"failed": 2, "waiting": 0, "escalated": 0}
-    assert one == row | {"stuck": stuck, "merged_templates": []}
+    assert one == row | {"stuck": stuck, "merged_templates": [], "first_seen_after": None}
     assert newest["known_error"]["name"] == "missing_module"
     page = operator("GET", f"/patterns/{row['id']}/failures?limit=1").body
     rest = operator("GET", f"/patterns/{row['id']}/failures?cursor={page['next_cursor']}").body

@@ -16,7 +16,11 @@ DEFAULTS = {
     "obey_waits": "all",
     "ask_on_same_failure": "off",
     "evidence": None,
+<<<<<<< HEAD
     "exclusive_files": "off",
+=======
+    "reason_verbs": [],
+>>>>>>> w5
     "version": 1,
 }
 
