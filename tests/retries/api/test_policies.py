@@ -16,11 +16,8 @@ DEFAULTS = {
     "obey_waits": "all",
     "ask_on_same_failure": "off",
     "evidence": None,
-<<<<<<< HEAD
     "exclusive_files": "off",
-=======
     "reason_verbs": [],
->>>>>>> w5
     "version": 1,
 }
 
