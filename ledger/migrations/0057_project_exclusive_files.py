@@ -167,7 +167,8 @@ begin
     where q.id <> task and q.waited_s >= 60 and floor(q.waited_s / 600)::bigint % 2 = 0
         and (-q.priority::bigint, q.state = 'queued', q.id)
             < (-task_priority::bigint, task_state = 'queued', task)
-        and not a.paused and a.last_seen_at > clock_timestamp() - interval '2 minutes'
+        and not a.paused
+        and (a.is_pool or a.last_seen_at > clock_timestamp() - interval '2 minutes')
         and (a.waits_until is null or a.waits_until <= clock_timestamp())
         and not exists (select from ledger_breaker b
             where b.agent_id = a.id and b.state <> 'closed')
