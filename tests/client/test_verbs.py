@@ -157,6 +157,16 @@ def test_every_verb_does_what_it_says(run: Run, world: World, tmp_path: Path) ->
     waits = do("task create reviewers code --retry-on other").strip()
     assert json.loads(do(f"task show {waits[-8:]} --json"))["pool"] == "reviewers"
     assert do("pool delete reviewers --move-to writer --yes") == "1 moved\n"
+    rota = do("on-call add-rota nights --fallback role:operator").strip()
+    assert "nights" in do("on-call rotas") and "role:operator" in do(f"on-call rota {rota[-8:]}")
+    moved = do(f"on-call change-rota {rota[-8:]} --timezone Europe/Berlin")
+    assert moved == f"{rota} nights\n"
+    step = "0 tell rota:nights"
+    policy = do("on-call add-policy late --within 60 --step", step).strip()
+    assert "late" in do("on-call policies") and step in do(f"on-call policy {policy[-8:]}")
+    assert do(f"on-call change-policy {policy[-8:]} --off") == f"{policy} late\n"
+    assert do(f"on-call delete-policy {policy[-8:]}") == f"{policy} deleted\n"
+    assert do(f"on-call delete-rota {rota[-8:]}") == f"{rota} deleted\n"
     assert do("escalation assign {escalation}").endswith("unassigned\n")
     later = later_by(1)
     assert later[:13] in do(f"escalation snooze {{escalation}} {later}")
