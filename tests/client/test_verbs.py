@@ -256,6 +256,11 @@ def test_a_verb_that_the_token_may_not_use_names_the_scope(
     monkeypatch.chdir("/")
     talk = tmp_path / "talk.jsonl"
     talk.write_bytes(as_lines(claude_line(1, "user", "Look at the parser")))
+    with world.client() as operator:
+        on_call = {
+            "policy": operator.escalation_policies.create("p", ["0 tell role:operator"], 600).id,
+            "rota": operator.rotas.create("r", [], ["role:operator"]).id,
+        }
     values = {"ID": "0" * 36, "FILE": "/dev/null", "TEXT": "x", "AGENT": "coder", "NAME": "x"}
     for (noun, name), verb in VERBS.items():
         if verb.scope in PRESETS["reader"]:
@@ -273,6 +278,11 @@ def test_a_verb_that_the_token_may_not_use_names_the_scope(
         if (noun, name) == ("standing", "create"):
             given = ["-"]
             monkeypatch.setattr("sys.stdin", open_text(json.dumps(RULE)))
+        if noun == "on-call":
+            act, _, kind = name.partition("-")
+            given = ["new"] if act == "add" else [on_call[kind]]
+            given += ["--timezone", "UTC"] if name == "change-rota" else []
+            given += ["--off"] if name == "change-policy" else []
         if noun == "budget":
             none = "00000000-0000-7000-8000-000000000000"
             some = {"ID": none, "AMOUNT": "5 tokens", "INPUT": "1", "OUTPUT": "2"}

@@ -17,7 +17,7 @@ from tests.retries.api.calls import enqueue
 
 OPENAPI = Path(__file__).parents[2] / "docs" / "openapi.json"
 # Operations whose path ends with the resource, by method.
-WITHOUT_ID = {"get": ("list", "get"), "post": ("create",), "patch": ("update",)}
+WITHOUT_ID = {"get": ("list", "get"), "post": ("create",), "put": ("set",), "patch": ("update",)}
 WITH_ID = {"get": ("get",), "patch": ("update",), "delete": ("delete",)}
 
 
@@ -111,7 +111,8 @@ def test_headers_are_described() -> None:
             if "$ref" in parameter
         ]
         assert "RequestId" in sent
-        assert ("IfMatch" in sent) == (method == "patch" and "agents" not in path), path
+        has_version = "agents" not in path and "pools" not in path
+        assert ("IfMatch" in sent) == (method == "patch" and has_version), path
         assert ("IdempotencyKey" in sent) == bool(operation.get("x-idempotent")), path
         for status, response in responses_of(operation).items():
             headers = set(response["headers"])

@@ -16,6 +16,7 @@ from tenfour.settings import NotConfigured
 OK, REFUSED, USAGE, NOTHING, AWAY, ESCALATED, BLOCKED, INTERRUPTED = 0, 1, 2, 3, 69, 75, 76, 130
 # Hints in terms of the command line instead of the API.
 HINTS = {
+    "not_a_pool": "Use the name of a pool; `tenfour pool list` lists them.",
     "rate_limited": "Wait a moment and repeat the command.",
     "token_missing": "Set TENFOUR_TOKEN to a token, or run `tenfour init`.",
     "unknown_agent": "`tenfour agent list` lists the agents; --register registers a new one.",
