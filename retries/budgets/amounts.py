@@ -9,7 +9,7 @@ from ledger.errors import Invalid
 MOST = {"tokens": Decimal(10**12), "usd": Decimal(1_000_000)}
 LEAST = {"tokens": Decimal(1), "usd": Decimal("0.01")}
 FORM = re.compile(
-    r"(?P<dollar>\$)?\s*(?P<number>\d[\d,_ ]*(?:\.\d+)?)\s*(?P<factor>[kKmM])?\s*"
+    r"(?P<dollar>\$)?\s*+(?P<number>\d[\d,_ ]*+(?:\.\d++)?)\s*+(?P<factor>[kKmM])?\s*+"
     r"(?P<unit>tokens?|usd|dollars?)?",
     re.I | re.ASCII,
 )

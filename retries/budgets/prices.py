@@ -22,6 +22,7 @@ MOST_PRICE = Decimal(100_000)
 MOST_PRICES = 1_000  # of a project
 # "anthropic/claude-sonnet-4-5-20250929", "gpt-5-2025-08-07", "claude-opus-4-5[1m]"
 PROVIDER = re.compile(r"^(?:[\w.-]+/)+")
+# This reads at most MODEL_LENGTH characters.
 SUFFIX = re.compile(r"(?:\[\w+\]|[-@](?:20\d{6}|20\d\d-\d\d-\d\d)|-latest)+$", re.ASCII)
 
 

@@ -11,7 +11,7 @@ from retries.on_call.rotas import Schedule, Unreadable, find_on_call, split_name
 
 MOST_TOLD = 20  # people at one step
 AGAIN = timedelta(minutes=1)
-STEP = re.compile(r"(\d{1,5})\s*(?:min)?\s+(tell|remind|answer)\b\s*(.*)")
+STEP = re.compile(r"(\d{1,5})(?:\s*+min)?\s++(tell|remind|answer)\b\s*+(.*)")
 HOW = "Write a step as '15 tell rota:nights, mara', '30 remind' or '60 answer retry'"
 TARGETS = ("rota", "group", "role")
 CONDITIONS = ("reason", "severity", "agent", "plan", "type", "pattern")

@@ -7,14 +7,16 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 import pytest
+from django.contrib.auth.models import User
 from django.urls import resolve
 from django.utils import timezone
 from tenfour import cli
 from tenfour.commands.completion import read_tree
 
 from ledger.access.scopes import PRESETS, TOKENS_WRITE
+from ledger.authorization.roles import Role
 from ledger.journal import SYSTEM, Stamp
-from ledger.models import DeadLetter, Task
+from ledger.models import DeadLetter, Membership, Task
 from retries.escalations import answering
 from retries.escalations.choices import Choice
 from retries.models import Escalation
@@ -157,8 +159,12 @@ def test_every_verb_does_what_it_says(run: Run, world: World, tmp_path: Path) ->
     waits = do("task create reviewers code --retry-on other").strip()
     assert json.loads(do(f"task show {waits[-8:]} --json"))["pool"] == "reviewers"
     assert do("pool delete reviewers --move-to writer --yes") == "1 moved\n"
-    rota = do("on-call add-rota nights --fallback role:operator").strip()
-    assert "nights" in do("on-call rotas") and "role:operator" in do(f"on-call rota {rota[-8:]}")
+    person = make_member(world)
+    rota = do(
+        f"on-call add-rota nights --fallback {person} --shift", f"mon-fri 18:00-08:00 {person}"
+    )
+    rota = rota.strip()
+    assert "nights" in do("on-call rotas") and person in do(f"on-call rota {rota[-8:]}")
     moved = do(f"on-call change-rota {rota[-8:]} --timezone Europe/Berlin")
     assert moved == f"{rota} nights\n"
     step = "0 tell rota:nights"
@@ -215,6 +221,12 @@ def test_every_verb_does_what_it_says(run: Run, world: World, tmp_path: Path) ->
     assert tried == set(VERBS)
 
 
+def make_member(world: World) -> str:
+    user = User.objects.create_user("mara")
+    Membership.objects.create(user=user, project=world.server.project, role=Role.OPERATOR)
+    return "mara"
+
+
 def later_by(hours: int) -> str:
     return (datetime.now(UTC) + timedelta(hours=hours)).isoformat()
 
@@ -259,7 +271,7 @@ def test_a_verb_that_the_token_may_not_use_names_the_scope(
     with world.client() as operator:
         on_call = {
             "policy": operator.escalation_policies.create("p", ["0 tell role:operator"], 600).id,
-            "rota": operator.rotas.create("r", [], ["role:operator"]).id,
+            "rota": operator.rotas.create("r", [], [make_member(world)]).id,
         }
     values = {"ID": "0" * 36, "FILE": "/dev/null", "TEXT": "x", "AGENT": "coder", "NAME": "x"}
     for (noun, name), verb in VERBS.items():

@@ -77,6 +77,8 @@ def _fill(ids: dict[str, str], operator: Client, agent: Client) -> None:
     ids["standing"] = operator.standing_instructions.create(RULE["on"], str(RULE["content"])).id
     ids["plan"] = str(operator.plans.create(PLAN).plan.id)
     ids["agent"] = operator.agents.get("coder").id
+    ids["pool"] = operator.pools.create("coders", ["coder"]).id
+    ids["budget"] = operator.budgets.set(tokens=10**9).id
     ids["session"] = import_talk(agent)
     ids["event"] = next(operator.events.list()).id
 

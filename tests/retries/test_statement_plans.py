@@ -39,6 +39,7 @@ DONE = {
     "result": Jsonb({}),
     "report_digest": b"",
     "usage": None,
+    "paths": None,
     "checks": None,
     "tree": None,
     "proofs": Jsonb({}),

@@ -19,7 +19,7 @@ from tenfour.nouns.rows import Kind, act, get
 
 KIND = Kind("/v1/budgets", "budget", "budgets", title="scope")
 PRICES = Kind("/v1/prices", "price", "prices", title="model", noun="budget")
-AMOUNT = re.compile(r"(\$)?\s*([\d,_]+(?:\.\d+)?)\s*([km])?\s*(tokens?|usd)?", re.I | re.ASCII)
+AMOUNT = re.compile(r"(\$)?\s*+([\d,_]++(?:\.\d++)?)\s*+([km])?\s*+(tokens?|usd)?", re.I | re.ASCII)
 FACTORS = {"": 1, "k": 1_000, "m": 1_000_000}
 
 
