@@ -1,7 +1,7 @@
 """The On call page: escalation policies, rotas, and who is on call in the next 7 days."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -46,6 +46,57 @@ POINTERS = {"answer_within_s": "within"}
 CHANGED_MEANWHILE = "Someone has changed it meanwhile. Look at it again, then save."
 
 
+@dataclass(frozen=True, slots=True)
+class FormField:
+    """A field of a form; `rows` is the height of a text with several lines."""
+
+    name: str
+    label: str
+    hint: str
+    rows: int = 0
+    value: str = ""
+    error: str = ""
+
+
+FIELDS = {
+    "policy": (
+        FormField("name", "Name", "Once in the project."),
+        FormField(
+            "conditions",
+            "When",
+            "Such as agent:deploy-* severity:high. Keys: reason, severity, agent, plan, type, "
+            "pattern. Empty: every escalation.",
+        ),
+        FormField(
+            "within", "Answer within, in minutes", "Open after that, an escalation is overdue."
+        ),
+        FormField(
+            "steps",
+            "Steps",
+            "One a line, after minutes: 0 tell rota:nights · 15 remind · 30 tell mara, role:admin "
+            "· 60 answer retry. An answer comes last. No policy answers a permission request or a "
+            "question for a secret.",
+            rows=6,
+        ),
+        FormField(
+            "position", "Position", "The lowest whose conditions hold applies; empty: the last."
+        ),
+    ),
+    "rota": (
+        FormField("name", "Name", "Once in the project."),
+        FormField("timezone", "Time zone", "Such as Europe/Berlin."),
+        FormField(
+            "shifts",
+            "Shifts",
+            "One a line, such as mon-fri 18:00-08:00 mara, jon. The first that holds counts, and "
+            "its first person comes first.",
+            rows=6,
+        ),
+        FormField("fallback", "Outside of all shifts", "Usernames, separated by commas."),
+    ),
+}
+
+
 @dataclass(slots=True)
 class OnCallForm:
     """The form of a policy or a rota, as stored or as typed, with its errors."""
@@ -54,6 +105,15 @@ class OnCallForm:
     row: Any
     values: dict[str, str]
     errors: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def fields(self) -> list[FormField]:
+        return [
+            replace(
+                each, value=self.values.get(each.name, ""), error=self.errors.get(each.name, "")
+            )
+            for each in FIELDS[self.noun]
+        ]
 
 
 @dataclass(frozen=True, slots=True)
