@@ -63,9 +63,9 @@ def test_one_job_runs_the_frequent_entries_that_are_due() -> None:
     assert runs[0] == settings.FREQUENT.keys()
     every_second = {"backoff", "notifications"}
     assert runs[1] == runs[7] == every_second
-    assert runs[2] == runs[4] == {*every_second, "operations"}
+    assert runs[2] == runs[4] == {*every_second, "operations", "on_call"}
     assert runs[5] == {*every_second, "expire_leases", "breakers", "plans", "sessions"}
-    assert runs[15] == settings.FREQUENT.keys() - {"operations"}
+    assert runs[15] == settings.FREQUENT.keys() - {"operations", "on_call"}
     assert set(ClockRun.objects.values_list("name", flat=True)) == settings.FREQUENT.keys()
 
 
