@@ -54,7 +54,7 @@ class ReadOnly(DetailPage):
     paginator = LimitedPaginator
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
-    list_per_page = 50
+    list_per_page = list_max_show_all = 50  # no list is read whole
 
     # the lookup of a row's project; None for what belongs to the instance
     project_path: str | None = None

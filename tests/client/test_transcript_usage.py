@@ -49,6 +49,7 @@ def test_a_reply_in_parts_counts_once_and_cached_tokens_are_input(tmp_path: Path
     assert sum_usage(str(file), since=BEGIN + 60) == {
         "input_tokens": 82,
         "cached_tokens": 50,
+        "cache_write_tokens": 20,
         "output_tokens": 32,
         "model": "opus",
     }

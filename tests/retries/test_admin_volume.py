@@ -277,7 +277,7 @@ def test_a_row_is_named_after_what_it_is_about(mara: Client, agent: Agent) -> No
     assert titles[Attempt] == "Attempt 1 of Question zebra"
     assert titles[DeadLetter] == "Bury zebra"
     page = read(mara, path(Agent, f"{agent.pk}/change/")).content.decode()
-    seen = Agent.objects.get().last_seen_at
+    seen = Agent.objects.get(pk=agent.pk).last_seen_at
     assert seen and f"{seen:%Y-%m-%d %H:%M:%S}" in page and "Breaker:" in page
     token = read(mara, path(Token, f"{world.ids['token_id']}/change/")).content.decode()
     assert "Last used at:" in token and "Digest" not in token

@@ -15,7 +15,7 @@ from tenfour.nouns.output.record import Layout
 from tenfour.nouns.reading import add_json, make_action, make_list, make_show
 from tenfour.nouns.rows import Kind, act
 
-KIND = Kind("/v1/pools", "pool", "pools", names="path", title="name")
+KIND = Kind("/v1/pools", "pool", "pools", names="path", title="name", page="/agents/pools/{id}/")
 RETRY_ON = ["any", "same", "other"]
 
 

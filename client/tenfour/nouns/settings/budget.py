@@ -17,7 +17,7 @@ from tenfour.nouns.output.record import Layout
 from tenfour.nouns.reading import Filter, add_json, make_action, make_list, make_show, print_rows
 from tenfour.nouns.rows import Kind, act, get
 
-KIND = Kind("/v1/budgets", "budget", "budgets", title="scope")
+KIND = Kind("/v1/budgets", "budget", "budgets", title="scope", page="/settings/budgets/")
 PRICES = Kind("/v1/prices", "price", "prices", title="model", noun="budget")
 AMOUNT = re.compile(r"(\$)?\s*+([\d,_]++(?:\.\d++)?)\s*+([km])?\s*+(tokens?|usd)?", re.I | re.ASCII)
 FACTORS = {"": 1, "k": 1_000, "m": 1_000_000}

@@ -15,8 +15,11 @@ from tenfour.nouns.output.record import Layout
 from tenfour.nouns.reading import add_json, make_action, make_list, make_show
 from tenfour.nouns.rows import Kind, act, get
 
-POLICIES = Kind("/v1/escalation-policies", "policy", "policies", title="name", noun="on-call")
-ROTAS = Kind("/v1/rotas", "rota", "rotas", title="name", noun="on-call")
+PAGE = "/settings/on-call/"
+POLICIES = Kind(
+    "/v1/escalation-policies", "policy", "policies", title="name", noun="on-call", page=PAGE
+)
+ROTAS = Kind("/v1/rotas", "rota", "rotas", title="name", noun="on-call", page=PAGE)
 READ, WRITE = "events:read", "escalations:resolve"
 MINUTE = 60
 
