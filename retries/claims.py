@@ -17,6 +17,7 @@ from ledger.errors import Invalid, InvalidTransition, NotFound, Refusal
 from ledger.journal import Stamp
 from ledger.models import Agent, Attempt
 from ledger.models.budget import FOREVER
+from ledger.moves import WAITING
 from ledger.needs import fetch_skipped_needs
 from ledger.secrets.notes import mask_key
 from ledger.standing_instructions.firing import fire_claims
@@ -345,7 +346,7 @@ def locked_result(why: Row, task: UUID, *, now: datetime) -> ClaimResult:
     if (start := why["next_start_at"]) and start > now:
         noun = "task" if row["blocked_reason"] else "task's plan"
         raise held_back(row, f"The {noun} starts at {start:%FT%TZ}, and not before.")
-    if why["spent_until"]:
+    if why["spent_until"] and row["state"] in WAITING:
         raise held_back(row, "The task waits for a budget that is used up.")
     if row["state"] == TaskState.QUEUED or is_due or start:
         if holder := find_holder(task):

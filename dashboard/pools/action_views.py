@@ -78,7 +78,7 @@ def remove_member(request: HttpRequest, pool: Agent) -> str:
 
 def set_retry_on(request: HttpRequest, pool: Agent) -> str:
     membership.set_retry_on(pool, text_of(request, "retry_on"), stamp=stamp_of(request))
-    return f"Tasks that are sent to {pool.name} from now on are retried so."
+    return f"Set who retries the tasks that are sent to {pool.name} from now on."
 
 
 def remove(request: HttpRequest, pool: Agent) -> str:

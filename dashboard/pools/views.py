@@ -36,7 +36,7 @@ HOLDS = {
 RETRY_ON = {
     RetryOn.ANY: "any member",
     RetryOn.SAME: "the member that had it last",
-    RetryOn.OTHER: "another member than the one that failed",
+    RetryOn.OTHER: "a member other than the one that failed",
 }
 
 # what a person does to all members at once, by the slugs of the agents' verbs

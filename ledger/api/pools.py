@@ -72,7 +72,7 @@ def pools_get(request: PrincipalRequest, id: str) -> HttpResponse:
 def pools_update(request: PrincipalRequest, id: str, body: PoolPatch) -> HttpResponse:
     """Update a pool: pause or resume it, add or remove members, or set who retries its tasks.
 
-    A member that leaves ends what it runs.
+    A member that leaves finishes what it runs.
     """
     pool, stamp = find_pool(request, id), stamp_of(request)
 

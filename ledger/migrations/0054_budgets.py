@@ -134,6 +134,12 @@ class Migration(BaseMigration):
                         condition=Q(escalation_id__isnull=False),
                     ),
                     index("budget_reached", "id", condition=Q(reached_at__isnull=False)),
+                    index(
+                        "budget_near",
+                        "project",
+                        "-near_at",
+                        condition=Q(task__isnull=False, near_at__isnull=False),
+                    ),
                 ],
             },
         ),

@@ -131,11 +131,13 @@ begin
     if task_state = 'queued' then
         -- due retries of the agent, which come first
         select q.id into holder from (
-            select d.id, d.{scope}_id, d.exclusive, d.priority, d.payload, d.due_at
+            select d.id, d.project_id, d.plan_id, d.exclusive, d.priority, d.payload, d.due_at,
+                d.spent_until
             from ledger_task d
             where d.agent_id = agent and d.state = 'retry' and d.due_at <= clock_timestamp()
             order by d.due_at limit 100) q
         where q.{scope}_id = {scope} and q.exclusive and q.priority >= task_priority
+            and {runs}
             and ledger_held_folders(q.payload -> 'files') && wanted
         order by q.due_at limit 1;
         if holder is not null then
@@ -147,6 +149,7 @@ begin
         select q.id into holder from (
             select f.id, f.priority, f.payload from ledger_task f
             where f.agent_id = agent and f.plan_id = plan and f.exclusive and f.state = 'queued'
+                and (f.spent_until is null or f.spent_until <= clock_timestamp())
             order by f.priority desc, f.id limit 1) q
         where q.id <> task and (-q.priority::bigint, q.id) < (-task_priority::bigint, task)
             and ledger_held_folders(q.payload -> 'files') && wanted;
@@ -157,7 +160,7 @@ begin
     -- Tasks of any agent that have waited for a minute: they keep their place for ten minutes,
     -- leave it to others for ten, and so on. An agent that can't take its task keeps no place.
     select q.id into holder from (
-        select f.id, f.agent_id, f.plan_id, f.state, f.priority, f.payload,
+        select f.id, f.agent_id, f.plan_id, f.state, f.priority, f.payload, f.spent_until,
             extract(epoch from clock_timestamp() - greatest(f.updated_at, f.due_at)) as waited_s
         from ledger_task f
         where f.{scope}_id = {scope} and f.exclusive and f.state in ('queued', 'retry')
@@ -167,13 +170,15 @@ begin
     where q.id <> task and q.waited_s >= 60 and floor(q.waited_s / 600)::bigint % 2 = 0
         and (-q.priority::bigint, q.state = 'queued', q.id)
             < (-task_priority::bigint, task_state = 'queued', task)
-        and not a.paused
-        and (a.is_pool or a.last_seen_at > clock_timestamp() - interval '2 minutes')
-        and (a.waits_until is null or a.waits_until <= clock_timestamp())
-        and not exists (select from ledger_breaker b
-            where b.agent_id = a.id and b.state <> 'closed')
-        and not exists (select from ledger_plan p where p.id = q.plan_id
-            and (p.paused_at is not null or p.not_before > clock_timestamp()))
+        and not a.paused and {runs} and exists (
+            -- of a pool, a member that can take it
+            select from ledger_agent m where m.id = any(array(select a.id union all
+                    select s.agent_id from ledger_poolmember s where s.pool_id = a.id))
+                and not m.paused
+                and m.last_seen_at > clock_timestamp() - interval '2 minutes'
+                and (m.waits_until is null or m.waits_until <= clock_timestamp())
+                and not exists (select from ledger_breaker b
+                    where b.agent_id = m.id and b.state <> 'closed'))
         and ledger_held_folders(q.payload -> 'files') && wanted
     order by q.priority desc, q.state = 'queued', q.id limit 1;
     return holder;
@@ -283,7 +288,13 @@ comment on function ledger_files_outside is
     'folder before it';
 """
 
-FUNCTIONS = OUTSIDE + FOLDERS + HOLDER.format(scope="plan") + HOLDER.format(scope="project") + CLAIM
+# A task that waits for its plan or for a budget takes no file, and keeps none from others.
+RUNS = """(q.spent_until is null or q.spent_until <= clock_timestamp())
+            and not exists (select from ledger_plan p where p.id = q.plan_id
+                and (p.paused_at is not null or p.not_before > clock_timestamp()
+                    or p.spent_until > clock_timestamp()))"""
+HOLDERS = [HOLDER.format(scope=scope, runs=RUNS) for scope in ("plan", "project")]
+FUNCTIONS = "".join([OUTSIDE, FOLDERS, *HOLDERS, CLAIM])
 BEFORE = import_module("ledger.migrations.0050_not_before").FUNCTIONS
 RESTORE = (
     BEFORE

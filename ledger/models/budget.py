@@ -6,7 +6,7 @@ from typing import Self
 from zoneinfo import ZoneInfo
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 
 from ledger.authorization.principal import Principal
 from ledger.models.fields import key
@@ -47,12 +47,13 @@ class AtLimit(models.TextChoices):
 class BudgetQuerySet(models.QuerySet["Budget"]):
     def visible_to(self, principal: Principal) -> Self:
         """Return the project's budgets; an agent does not see those of others' tasks and plans."""
+        found = self.filter(project_id=principal.project_id)
         if principal.is_agent:
-            own = Q(task__agent_id=principal.agent_id)
-            plans = Q(plan__in=Task.objects.filter(agent=principal.agent_id).values("plan"))
-            whole = Q(project=principal.project_id, plan=None, task=None)
-            return self.filter(own | plans | whole)
-        return self.filter(project_id=principal.project_id)
+            # looked up for each budget, because an agent may have very many tasks
+            tasks = Task.objects.visible_to(principal)
+            own, of_plan = tasks.filter(pk=OuterRef("task")), tasks.filter(plan=OuterRef("plan"))
+            return found.filter(Q(plan=None, task=None) | Exists(own) | Exists(of_plan))
+        return found
 
 
 class Budget(models.Model):
@@ -126,6 +127,12 @@ class Budget(models.Model):
             models.Index(
                 fields=["id"], condition=Q(reached_at__isnull=False), name="budget_reached"
             ),
+            # of the budgets of tasks, those to see first: see retries/budgets/reading.py
+            models.Index(
+                fields=["project", "-near_at"],
+                condition=Q(task__isnull=False, near_at__isnull=False),
+                name="budget_near",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -139,7 +146,9 @@ class Budget(models.Model):
         return now.astimezone(ZoneInfo(self.zone)).date()
 
     def is_of_now(self, now: datetime) -> bool:
-        return self.period == BudgetPeriod.TOTAL or self.day == self.find_today(now)
+        # A change of its zone may make today the day before.
+        is_now = self.day is not None and self.day >= self.find_today(now)
+        return self.period == BudgetPeriod.TOTAL or is_now
 
     def used_now(self, now: datetime) -> Decimal:
         return self.used if self.is_of_now(now) else Decimal(0)
@@ -153,7 +162,8 @@ class Budget(models.Model):
     def ends_at(self, now: datetime) -> datetime | None:
         if self.period == BudgetPeriod.TOTAL:
             return None
-        tomorrow = self.find_today(now) + timedelta(days=1)
+        today = self.find_today(now)
+        tomorrow = max(today, self.day or today) + timedelta(days=1)
         return datetime.combine(tomorrow, time(), ZoneInfo(self.zone)).astimezone(UTC)
 
 

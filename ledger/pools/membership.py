@@ -155,7 +155,7 @@ def remove(pool: Agent, *, move_to: Agent | None = None, stamp: Stamp) -> int:
     """Remove a pool and return how many open tasks went to `move_to`.
 
     Raises PoolHasTasks if it has open tasks and there is no `move_to`. Running tasks stay with the
-    member that runs them, and are retried where the others went.
+    member that runs them; if `move_to` is a pool, its members retry them.
     """
     if move_to and (move_to.pk == pool.pk or move_to.removed_at):
         raise Invalid("/move_to", "Name an agent or pool that tasks can be sent to.")

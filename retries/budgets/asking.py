@@ -14,7 +14,7 @@ from ledger.journal import Kind, Stamp, clock
 from ledger.models import AtLimit, Budget, BudgetPeriod, Project
 from ledger.states import TaskState
 from ledger.tokens import TrustedCaller
-from retries.budgets.amounts import Amount, format_amount, format_share, parse_amount
+from retries.budgets.amounts import Amount, format_share, name_unit, parse_amount
 from retries.escalations import lifecycle
 from retries.escalations.lifecycle import Question
 from retries.escalations.task_effects import move_statement, requeue
@@ -58,7 +58,7 @@ def ask_about(budget: Budget, *, near: Row | None = None, now: datetime) -> UUID
     The caller holds the budget's row. `near` is the attempt that used it up, with its task: a task
     of the same agent is asked about first.
     """
-    if budget.asked_at is not None:
+    if budget.asked_at is not None and not was_withdrawn(budget):
         return None
     found = sql.run(
         FIND[budget.scope],
@@ -102,14 +102,34 @@ ADVICE = {
 }
 
 
+def was_withdrawn(budget: Budget) -> bool:
+    # Its task ended without an answer: the question is asked again about another one.
+    withdrawn = Escalation.objects.filter(state=EscalationState.WITHDRAWN)
+    return withdrawn.filter(pk=budget.escalation_id).exists()
+
+
+# Without a task that waits, a budget would be found again each time, and after MOST_ASKED of them
+# no other one.
+WAITS = f"t.state in ('{TaskState.QUEUED}', '{TaskState.RETRY}')"
+PENDING = f"""select b.id from ledger_budget b
+    left join retries_escalation e on e.id = b.escalation_id
+where b.reached_at is not null and b.at_limit = '{AtLimit.ASK}'
+    and (b.asked_at is null or e.state = '{EscalationState.WITHDRAWN}')
+    and b.used >= b.amount + b.granted and (b.period = '{BudgetPeriod.TOTAL}'
+        or b.day >= (%(now)s::timestamptz at time zone b.zone)::date)
+    and (%(of)s::uuid is null or b.project_id = %(of)s)
+    and case when b.task_id is not null then (
+            select true from ledger_task t where t.id = b.task_id and {WAITS})
+        when b.plan_id is not null then (
+            select true from ledger_task t where t.plan_id = b.plan_id and {WAITS} limit 1)
+        else true end
+order by b.id limit {MOST_ASKED}"""
+
+
 def ask_pending(*, now: datetime, project: Project | None = None) -> int:
     """Ask about budgets that were used up while none of their tasks waited."""
-    rows = Budget.objects.filter(
-        reached_at__isnull=False, asked_at__isnull=True, at_limit=AtLimit.ASK
-    )
-    rows = rows.filter(project=project) if project else rows
-    found = [budget.pk for budget in rows.order_by("pk")[:MOST_ASKED] if budget.is_used_up(now)]
-    return sum(ask_one(id, now=now) for id in found)
+    found = sql.run(PENDING, now=now, of=project.pk if project else None)
+    return sum(ask_one(row["id"], now=now) for row in found)
 
 
 @transaction.atomic
@@ -127,8 +147,7 @@ def ask_one(budget_id: UUID, *, now: datetime) -> bool:
 def read_grant(budget: Budget, text: str, *, pointer: str = "/instruction") -> Amount:
     granted = parse_amount(text, pointer=pointer)
     if granted.unit != budget.unit:
-        limit = format_amount(budget.amount, budget.unit)
-        raise Invalid(pointer, f"The budget is one of {limit}: grant more of the same unit.")
+        raise Invalid(pointer, f"The budget is in {name_unit(budget.unit)}: grant more of those.")
     return granted
 
 
@@ -163,7 +182,7 @@ def describe_figures(budget: Budget, *, now: datetime) -> str:
     used, limit = budget.used_now(now), budget.limit_now(now)
     period = f" per day ({budget.zone})" if budget.period == BudgetPeriod.DAY else ""
     share = format_share(used, limit, budget.unit)
-    verb = "is used up" if used >= limit else f"is used to {describe_percent(used, limit)}"
+    verb = "is used up" if used >= limit else f"is {describe_percent(used, limit)} used"
     return f"The budget of {name_scope(budget)} {verb}: {share}{period}."
 
 

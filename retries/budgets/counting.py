@@ -180,12 +180,25 @@ STOPS = {
 }
 
 
+HOLDS = {
+    column: f"select id from {table} where id = any(%(ids)s) order by id for no key update"
+    for column, table in (
+        ("task_id", "ledger_task"),
+        ("plan_id", "ledger_plan"),
+        ("project_id", "ledger_project"),
+    )
+}
+
+
 def refresh_stops(budgets: Iterable[Budget], *, now: datetime) -> None:
     """Mark the tasks, plans and projects of these budgets as used up, or as free."""
+    # The rows are locked first: of two budgets of one plan that change at once, the later
+    # statement then sees what the other transaction changed.
     ids: dict[str, list[UUID]] = {name: [] for name in STOPS}
     for budget in budgets:
         name = f"{budget.scope}_id"
         ids[name].append(getattr(budget, name))
     for name, found in ids.items():
         if found:
+            sql.run(HOLDS[name], ids=sorted(set(found)))
             sql.run(STOPS[name], ids=sorted(set(found)), forever=FOREVER, now=now)

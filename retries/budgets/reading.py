@@ -98,9 +98,11 @@ def select_first(about: Q) -> list[Budget]:
     # Of many tasks with a budget, those that were used up or came near are the ones to see.
     rows = select_budgets(about)
     whole = list(rows.filter(task=None).order_by(F("plan").desc(nulls_first=True))[:MOST_LISTED])
-    room = MOST_LISTED - len(whole)
-    order = (F("reached_at").desc(nulls_last=True), F("near_at").desc(nulls_last=True), "-pk")
-    return whole + list(rows.filter(task__isnull=False).order_by(*order)[:room])
+    of_tasks = rows.filter(task__isnull=False)
+    for some, order in ((Q(near_at__isnull=False), "-near_at"), (Q(near_at=None), "-pk")):
+        room = MOST_LISTED - len(whole)
+        whole += of_tasks.filter(some).order_by(order)[:room] if room else []
+    return whole
 
 
 def find_of_project(project_id: UUID, budget_id: UUID) -> Budget | None:

@@ -404,9 +404,13 @@ PLAN_START = f"""select min(p.not_before) from ledger_task t join ledger_plan p 
                 where t.agent_id = {{queue}} and {WAITING} and p.not_before > %(now)s
                     and p.paused_at is null
                     and (%(task)s::uuid is null or t.id = %(task)s)"""
+# no budget of the task or of the project of its agent is used up
+HAS_BUDGET = """(t.spent_until is null or t.spent_until <= %(now)s)
+                and (select p.spent_until > %(now)s from ledger_project p
+                    where p.id = c.project_id) is not true"""
 NEXT_DUE = f"""select min(due_at) from ledger_task t
             where t.agent_id = {{queue}} and t.state = '{TaskState.RETRY}'
-                and {PLAN_RUNS}"""
+                and {PLAN_RUNS} and {HAS_BUDGET}"""
 
 
 # until when a budget is used up: that of the agent's project, or of a waiting task or its plan
@@ -446,7 +450,7 @@ def why_statement(caller: type[Caller], *, pooled: bool) -> str:
         {SPENT_UNTIL.format(mine=mine)} as spent_until,
         exists (select from ledger_task t
             where {mine} and t.state = '{TaskState.QUEUED}' and t.exclusive
-                and {PLAN_RUNS}) as waits_for_files,
+                and {PLAN_RUNS} and {HAS_BUDGET}) as waits_for_files,
         exists (select from ledger_task t join ledger_plan p on p.id = t.plan_id
             where {mine}
                 and {WAITING}

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.conf import settings
+from django.contrib.postgres.expressions import ArraySubquery
 from django.db import transaction
+from django.db.models import OuterRef
 
 from ledger import journal
 from ledger.database.sql import Row
 from ledger.journal import Cursor
-from ledger.models import Project
+from ledger.models import PoolMember, Project
 from retries.journal_readers.positions import ensure_cursor, lock_cursor, move_cursor
 from retries.models import Channel, Delivery, NotificationRule
 from retries.models.notification_channel import ChannelKind, DisabledBecause
@@ -88,7 +90,9 @@ def fetch_audience() -> Audience:
     )
     rules = NotificationRule.objects.filter(enabled=True).order_by("id")
     found = list(webhooks.order_by("id"))
-    told = list(rules.select_related("channel__person", "second_channel__person"))
+    members = PoolMember.objects.filter(pool=OuterRef("agent")).values("agent")
+    of_pools = rules.annotate(members=ArraySubquery(members))
+    told = list(of_pools.select_related("channel__person", "second_channel__person"))
     people = Channel.objects.on().filter(kind=ChannelKind.PERSON, person__isnull=False)
     # With a webhook or a rule, the journal is read anyway.
     return Audience(found, told, has_people=bool(found or told) or people.exists())

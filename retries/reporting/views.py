@@ -175,7 +175,8 @@ PLANS = View(
 AGENTS = View(
     "agents",
     "one row for each agent",
-    f"ledger_agent r {OF_PROJECT} left join ledger_breaker b on b.agent_id = r.id",
+    f"(select * from ledger_agent where not is_pool) r {OF_PROJECT}"
+    " left join ledger_breaker b on b.agent_id = r.id",
     (
         column("id", "the agent's ID"),
         PROJECT,

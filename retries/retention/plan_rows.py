@@ -5,7 +5,7 @@ from uuid import UUID
 
 from ledger.database import sql
 from retries.retention import task_rows
-from retries.retention.row_kind import Held, RowKind, hold, select_records
+from retries.retention.row_kind import Held, RowKind, hold, list_json, select_records
 
 # A rule for a plan keeps it, and so does a link of one of its tasks to a task elsewhere.
 DELETABLE = f"""select p.id from ledger_plan p
@@ -32,6 +32,7 @@ def delete_plans(ids: Sequence[UUID]) -> None:
     if tasks:
         task_rows.delete_tasks(tasks)
     sql.run("delete from retries_planforecast where plan_id = any(%(ids)s)", ids=list(ids))
+    sql.run("delete from ledger_budget where plan_id = any(%(ids)s)", ids=list(ids))
     sql.run("delete from ledger_plan where id = any(%(ids)s)", ids=list(ids))
 
 
@@ -45,7 +46,8 @@ KIND = RowKind(
         task_rows.select_task_records("plan_id = any(%(ids)s)"),
         select_records(
             "plan",
-            "jsonb_build_object('plan', to_jsonb(l), 'project', p.name)",
+            "jsonb_build_object('plan', to_jsonb(l), 'project', p.name, 'budgets', "
+            f"{list_json('ledger_budget', 'x.plan_id = l.id', 'x.id')})",
             "array[l.id::text, l.ref]",
             PLANS,
         ),

@@ -78,6 +78,7 @@ CONTENT = f"""jsonb_build_object('task', to_jsonb(t), 'agent', a.name, 'project'
     'attempts', {ATTEMPTS},
     'needs', {list_json("ledger_need", "x.task_id = t.id", "x.need_id")},
     'missing_needs', {list_json("ledger_missingneed", "x.task_id = t.id", "x.ref")},
+    'budgets', {list_json("ledger_budget", "x.task_id = t.id", "x.id")},
     'dead_letter', (select to_jsonb(d) from ledger_deadletter d where d.task_id = t.id),
     'escalations', {list_json("retries_escalation", "x.task_id = t.id", "x.id")},
     'instructions', to_jsonb(array(select i.id from ledger_instruction i
@@ -113,6 +114,7 @@ DELETE = (
     "delete from ledger_need where task_id = any(%(ids)s) or need_id = any(%(ids)s)",
     "delete from ledger_missingneed where task_id = any(%(ids)s)",
     "delete from ledger_taskwords where task_id = any(%(ids)s)",
+    "delete from ledger_budget where task_id = any(%(ids)s)",
     "delete from ledger_attempt where task_id = any(%(ids)s)",
     "delete from ledger_task where id = any(%(ids)s)",
 )

@@ -11,6 +11,7 @@ from ledger.database import server_time
 from ledger.errors import InvalidTransition
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Task
+from ledger.models.budget import FOREVER
 from ledger.plans import editing as plan_editing
 from ledger.tasks import Change
 from ledger.tasks.exclusive_files import find_holder
@@ -174,6 +175,17 @@ def test_later_tasks_do_not_overtake_the_first_one(agent: Agent) -> None:
     finish(agent, live[1])
     assert refs(claim(agent)) == ["3"]
     assert claim(agent).rows == []
+
+
+@pytest.mark.parametrize("state", ["queued", "retry"])
+def test_a_task_that_waits_for_its_budget_keeps_no_files(agent: Agent, state: str) -> None:
+    exclusive(of("a"), of("a"))
+    first = Task.objects.filter(pk=task("03-01:task-1").pk)
+    if state == "retry":
+        fail(agent, attempt_of(claim(agent)), now=NOW)
+        first.update(due_at=server_time.now() - MINUTE)
+    first.update(spent_until=FOREVER)
+    assert refs(claim(agent)) == ["2"]
 
 
 def test_agents_share_the_files_of_a_plan(agent: Agent) -> None:

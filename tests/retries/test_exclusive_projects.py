@@ -9,6 +9,7 @@ from ledger.database import server_time
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Breaker, Plan, Project, Task
 from ledger.plans import editing as plan_editing
+from ledger.pools import membership
 from ledger.tasks import exclusive_files
 from ledger.tasks.exclusive_files import find_holder
 from retries import sweeps
@@ -153,7 +154,8 @@ def test_a_task_of_higher_priority_goes_before_it(agent: Agent, wide: Task) -> N
 
 
 @pytest.mark.parametrize(
-    "why", ["new", "paused", "silent", "unseen", "limit", "breaker", "plan", "turn"]
+    "why",
+    ["new", "paused", "silent", "unseen", "limit", "breaker", "plan", "budget", "of plan", "turn"],
 )
 def test_a_task_that_can_not_start_keeps_no_place(agent: Agent, wide: Task, why: str) -> None:
     now = server_time.now()
@@ -176,12 +178,32 @@ def test_a_task_that_can_not_start_keeps_no_place(agent: Agent, wide: Task, why:
             other = imported(of("./"), ref="03-00").plan
             Task.objects.filter(pk=wide.pk).update(plan=other, ref="03-00:task-9")
             Plan.objects.filter(pk=other.pk).update(paused_at=now)
+        case "budget":
+            Task.objects.filter(pk=wide.pk).update(spent_until=now + MINUTE)
+        case "of plan":
+            switch("plans")
+            other = imported(of("./"), ref="03-00").plan
+            Task.objects.filter(pk=wide.pk).update(plan=other, ref="03-00:task-9")
+            Plan.objects.filter(pk=other.pk).update(spent_until=now + MINUTE)
         case "turn":
             wait(wide, 11)
     assert refs(claim(Agent.objects.get(name="reviewer"))) == ["3"]
     if why == "turn":
         wait(wide, 21)
         assert claim(Agent.objects.get(name="reviewer")).rows == []
+
+
+@pytest.mark.parametrize("is_able", [True, False])
+def test_a_pools_task_keeps_its_place_while_a_member_can_take_it(
+    agent: Agent, wide: Task, is_able: bool
+) -> None:
+    pool = membership.create(
+        "pool", members=[agent], project=agent.project, stamp=Stamp(SYSTEM, NOW)
+    )
+    Task.objects.filter(pk=wide.pk).update(agent=pool, pool=pool)
+    Agent.objects.filter(pk=agent.pk).update(paused=not is_able)
+    found = claim(Agent.objects.get(name="reviewer"))
+    assert refs(found) == ([] if is_able else ["3"])
 
 
 def test_a_due_retry_keeps_its_place_before_tasks_of_other_agents(agent: Agent) -> None:

@@ -19,7 +19,7 @@ from ledger.models import Budget, BudgetUnit, Project, Task
 from ledger.schemas.shared import page_of
 from retries.api.escalations import PersonAuth
 from retries.budgets import asking, editing, prices
-from retries.budgets.amounts import format_amount
+from retries.budgets.amounts import name_unit
 from retries.budgets.editing import Scope, read_spec
 from retries.budgets.prices import ListedPrice
 from retries.budgets.shipped_prices import Price
@@ -109,8 +109,8 @@ def budgets_update(request: PrincipalRequest, id: UUID, body: schemas.BudgetPatc
 def read_limit(budget: Budget, body: schemas.BudgetPatch) -> Decimal | None:
     other = "usd" if budget.unit == BudgetUnit.TOKENS else "tokens"
     if getattr(body, other) is not None:
-        limit = format_amount(budget.amount, budget.unit)
-        raise Invalid(f"/{other}", f"The budget is one of {limit}: set '{budget.unit}'.")
+        unit = name_unit(budget.unit)
+        raise Invalid(f"/{other}", f"The budget is in {unit}: set '{budget.unit}'.")
     given = getattr(body, budget.unit)
     return None if given is None else Decimal(str(given))
 

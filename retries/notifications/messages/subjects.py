@@ -106,7 +106,8 @@ def facts_of(event: Row, about: Subjects, *, with_details: bool) -> Facts:
         action=str(data.get("action") or data.get("user") or ""),
         plan=plan.ref if plan else "",
         count=int(data.get("waiting") or data.get("failures") or data.get("count") or 0),
-        detail=detail_of(event, escalation, task) if with_details else figures_of(event),
+        detail=detail_of(event, escalation, task) if with_details else "",
+        figures=figures_of(event),
         url=url_of(event["subject_type"], event["subject_id"]),
         short_id=short_id(event["subject_id"]),
         severity=about.severity_of(event),
@@ -159,7 +160,7 @@ def detail_of(event: Row, escalation: Escalation | None, task: Task | None) -> s
 
 
 def figures_of(event: Row) -> str:
-    # The figures of a budget hold nothing that an agent wrote.
+    # Of what an agent wrote, they name the title alone.
     return str(event["data"].get("text") or "") if event["subject_type"] == "budget" else ""
 
 

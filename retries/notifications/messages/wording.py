@@ -32,6 +32,7 @@ class Facts:
     plan: str = ""
     count: int = 0
     detail: str = ""
+    figures: str = ""  # of a budget
     url: str = ""
     short_id: str = ""
     until: str = ""  # when a permission request or the limit of an account ends
@@ -210,9 +211,9 @@ def sentence_of(facts: Facts) -> str:
             files = counted(facts.count, "file")
             said = f"{facts.agent} changed {files} outside of the task's files."
         case "budget.near":
-            said = facts.detail or "It is nearly used up."
+            said = facts.figures or "It is nearly used up."
         case "budget.reached":
-            said = f"{facts.detail or 'It is used up.'} Its tasks wait until there is more."
+            said = f"{facts.figures or 'It is used up.'} Its tasks wait until there is more."
         case "plan.stuck":
             said = "None of its tasks can start until a person decides."
         case "webhook.disabled":

@@ -38,11 +38,17 @@ def rules_for(event: Row, rules: Iterable[NotificationRule]) -> list[Match]:
         Match(event, rule, *found)
         for rule in rules
         if rule.project_id in (None, event["project_id"])
-        and rule.agent_id in (None, event["agent_id"])
+        and is_of_agent(rule, event)
         and event["at"] >= rule.enabled_at
         and (found := conditions.matching(rule.conditions, event["kind"]))
         and not is_about_itself(rule, event)
     ]
+
+
+def is_of_agent(rule: NotificationRule, event: Row) -> bool:
+    # The outbox reads a rule with the members of its pool.
+    members = getattr(rule, "members", ())
+    return rule.agent_id in (None, event["agent_id"]) or event["agent_id"] in members
 
 
 def is_about_itself(rule: NotificationRule, event: Row) -> bool:

@@ -5,18 +5,19 @@ from typing import Any
 
 import pytest
 
-from ledger.errors import Invalid
+from ledger.errors import Invalid, InvalidTransition
 from ledger.journal import Actor, Stamp
 from ledger.models import Agent, Attempt, Budget, Event, Failure, Plan, Project, Task
-from retries.budgets import editing
+from retries.budgets import asking, counting, editing
 from retries.escalations import answering, choices, expiry
 from retries.escalations.lifecycle import AlreadyResolved
 from retries.escalations.options import list_options, name_answers
 from retries.escalations.record import render_escalation
 from retries.models import Escalation
 from retries.retry_context.history import load_histories
+from retries.tasks import actions as task_actions
 from tests.dashboard.worked import make_plan
-from tests.factories import NOW
+from tests.factories import MINUTE, NOW
 from tests.retries.budgets.spending import current, set_budget, spend
 from tests.retries.moves import attempt_of, claim, fail, make_task
 
@@ -148,8 +149,6 @@ def test_a_grant_that_is_not_enough_asks_again(asked: Escalation, agent: Agent) 
     budget.save()
     answer(asked, "grant: 10 tokens")
     assert claim(agent).reason == "budget_used"
-    from retries.budgets import asking
-
     assert asking.ask_pending(now=NOW) == 1
     assert Escalation.objects.open().count() == 1
 
@@ -190,6 +189,50 @@ def test_a_grant_per_day_holds_for_the_day(agent: Agent) -> None:
     answer(Escalation.objects.get(), "grant: 4000 tokens")
     assert current(budget).limit_now(NOW) == 5000
     assert current(budget).limit_now(NOW + DAY) == 1000
+
+
+def test_a_question_whose_task_ends_is_asked_about_another_task(
+    asked: Escalation, agent: Agent
+) -> None:
+    task_actions.abort([asked.task_id], stamp=PERSON)
+    assert Escalation.objects.get().state == "withdrawn"
+    assert [asking.ask_pending(now=NOW) for _ in range(2)] == [1, 0]
+    again = Escalation.objects.open().get()
+    assert (again.reason, again.task_id == asked.task_id) == ("budget_used", False)
+    answer(again, "grant: 5000 tokens")
+    assert claim(agent).rows
+
+
+def test_a_budget_that_only_stopped_asks_again(asked: Escalation) -> None:
+    budget = Budget.objects.get()
+    for at_limit, is_asked in (("stop", False), ("ask", True)):
+        editing.change_budget(budget.pk, at_limit=at_limit, stamp=PERSON)
+        assert Escalation.objects.open().exists() is is_asked
+
+
+@pytest.mark.parametrize("scope", ["task", "plan", "project"])
+def test_an_agent_whose_retry_waits_for_a_budget_asks_seldom(agent: Agent, scope: str) -> None:
+    plan, (id, other) = make_plan("03-01", [("One", []), ("Two", [])], agent=agent, now=NOW)
+    running = attempt_of(claim(agent, task=id))
+    of = {"task": {"task": id}, "plan": {"plan": plan.pk}, "project": {}}[scope]
+    budget = set_budget(agent, at_limit="stop", **of)
+    Budget.objects.filter(pk=budget.pk).update(used=5000)
+    counting.refresh_stops([current(budget)], now=NOW)
+    fail(agent, running, now=NOW, message="stopped")
+    spend(agent, task=other) if scope == "task" else None
+    assert Task.objects.get(pk=id).due_at == NOW
+    found = claim(agent, now=NOW + MINUTE)
+    assert (found.reason, found.next_due_at) == ("budget_used", None)
+    assert found.retry_after_s > 1
+
+
+def test_a_task_that_is_over_does_not_wait_for_a_budget(agent: Agent) -> None:
+    set_budget(agent, at_limit="stop")
+    id = make_task(agent)
+    spend(agent)
+    with pytest.raises(InvalidTransition) as refused:
+        claim(agent, task=id)
+    assert refused.value.more["current"] == "done" and "budget" not in refused.value.detail
 
 
 def test_stop_asks_no_one(agent: Agent) -> None:

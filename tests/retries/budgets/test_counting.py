@@ -5,26 +5,31 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from django.db import transaction
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ledger.authorization.principal import Principal
+from ledger.database import sql
 from ledger.errors import Invalid
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Budget, Event, Plan, Project, Task
 from ledger.models.budget import FOREVER
+from ledger.pools import membership
 from ledger.tokens import TrustedCaller
 from retries.attempts import finishing
 from retries.attempts.report_fields import Report
-from retries.budgets import asking, counting, editing, prices
+from retries.budgets import asking, counting, editing, prices, reading
 from retries.budgets.amounts import parse_amount
 from retries.budgets.prices import Usage
 from retries.budgets.shipped_prices import Price
 from retries.models import Escalation
 from tests.dashboard.worked import make_plan
-from tests.elsewhere import at_once
+from tests.elsewhere import at_once, blocked
 from tests.factories import NOW, make_agent, make_project
 from tests.retries.budgets.spending import SONNET, current, report, set_budget, spend
 from tests.retries.moves import attempt_of, claim, make_task
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.django_db
 
@@ -318,3 +323,91 @@ def test_a_question_waits_for_a_task_that_waits(agent: Agent) -> None:
     asked = Escalation.objects.get()
     assert (asked.task_id, asked.reason, asked.state) == (id, "budget_used", "open")
     assert "1,000 of 1,000 tokens" in asked.question and "grant: 500000 tokens" in asked.question
+
+
+def test_budgets_without_a_waiting_task_keep_no_other_one_waiting(agent: Agent) -> None:
+    plan, _ = make_plan("03-01", [("One", [])], agent=agent, now=NOW)
+    over = [make_task(agent) for _ in range(2)]
+    for id in over:
+        set_budget(agent, task=id)
+        spend(agent, task=id)
+    set_budget(agent, plan=plan.pk)
+    spend(agent)
+    budget = set_budget(agent)
+    make_task(agent), spend(agent)
+    make_task(agent)
+    past = set_budget(agent, task=make_task(agent), period="day")
+    Budget.objects.filter(pk=past.pk).update(used=5000, reached_at=NOW - DAY, day=NOW - DAY)
+    assert sql.run(asking.PENDING, now=NOW, of=None) == [{"id": budget.pk}]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_grants_at_once_free_the_project(agent: Agent, elsewhere: Any) -> None:
+    tokens = set_budget(agent, at_limit="stop")
+    dollars = set_budget(agent, 1, unit="usd", at_limit="stop")
+    make_task(agent)
+    spend(agent, usage={"input_tokens": 1000, "cost_usd": 5})
+    assert Project.objects.get(pk=agent.project_id).spent_until == FOREVER
+    stamp = Stamp(SYSTEM, NOW)
+    with transaction.atomic():
+        editing.grant(tokens.pk, Decimal(5000), stamp=stamp)
+        other = elsewhere(lambda: editing.grant(dollars.pk, Decimal(50), stamp=stamp))
+        with blocked(other):
+            pass
+    other.result(PATIENCE_S)
+    assert Project.objects.get(pk=agent.project_id).spent_until is None
+
+
+def test_a_zone_whose_day_is_yesterday_keeps_what_is_used(agent: Agent) -> None:
+    """At noon in UTC, it is the next day in Kiritimati alone."""
+    budget = set_budget(agent, period="day", at_limit="stop", zone="Pacific/Kiritimati")
+    make_task(agent)
+    spend(agent)
+    editing.change_budget(budget.pk, zone="America/New_York", stamp=Stamp(SYSTEM, NOW))
+    found = current(budget)
+    assert found.is_used_up(NOW) and claim(agent).reason == "budget_used"
+    assert found.ends_at(NOW) == Project.objects.get(pk=agent.project_id).spent_until
+
+
+@pytest.mark.parametrize("in_pools", [True, False])
+def test_an_agent_sees_the_budgets_of_the_tasks_that_it_sees(agent: Agent, in_pools: bool) -> None:
+    stamp = Stamp(SYSTEM, NOW)
+    pool = membership.create("pool", project=agent.project, stamp=stamp)
+    if in_pools:
+        membership.add_members(pool, [agent], stamp=stamp)
+    other = make_agent("other")
+    plan, (mine, _) = make_plan("03-01", [("One", []), ("Two", [])], agent=agent, now=NOW)
+    seen = [set_budget(agent), set_budget(agent, task=mine), set_budget(agent, plan=plan.pk)]
+    waits = set_budget(agent, task=make_task(pool))
+    set_budget(agent, task=make_task(other))
+    foreign = make_agent("foreign", project=make_project("elsewhere"))
+    set_budget(foreign)
+    principal = Principal(
+        kind="agent",
+        token_id=agent.pk,
+        name="t",
+        project_id=agent.project_id,
+        project_name="default",
+        agent_id=agent.pk,
+        agent_name=agent.name,
+        scopes=frozenset(),
+        in_pools=in_pools,
+    )
+    expected = {*seen, waits} if in_pools else set(seen)
+    assert set(Budget.objects.visible_to(principal)) == expected
+
+
+def test_of_many_budgets_those_near_their_limits_are_listed_first(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "MOST_LISTED", 3)
+    ids = [make_task(agent) for _ in range(4)]
+    budgets = [set_budget(agent, task=id) for id in ids]
+    spend(agent, task=ids[1], tokens=900)
+    spend(agent, task=ids[0], now=NOW + SECOND)
+    whole = set_budget(agent)
+    listed = [line.budget for line in reading.list_of_project(agent.project, now=NOW)]
+    assert listed == [whole, budgets[0], budgets[1]]
+    whole.delete()
+    listed = [line.budget for line in reading.list_of_project(agent.project, now=NOW)]
+    assert listed == [budgets[0], budgets[1], budgets[3]]

@@ -9,6 +9,7 @@ from django.utils import timezone
 from ledger import journal
 from ledger.journal import SYSTEM, Kind, Stamp
 from ledger.models import Project
+from ledger.pools import membership
 from retries.escalations import answering
 from retries.escalations.choices import Choice
 from retries.models import Channel, Delivery, Escalation, NotificationRule, NotificationThread
@@ -16,6 +17,8 @@ from retries.notifications.rules import editing as rules
 from retries.notifications.rules.editing import NotificationRuleSpec
 from retries.states import Answer
 from tests.factories import make_agent, make_project
+from tests.retries.budgets.spending import set_budget, spend
+from tests.retries.moves import make_task
 from tests.retries.notifications.receivers import (
     MARA,
     Receiver,
@@ -87,6 +90,34 @@ def test_a_rule_in_its_quiet_hours_does_not_keep_another_one_from_telling(
     answer(asked)
     run_clock()
     assert told(receiver) == [ANSWERED]
+
+
+@pytest.mark.parametrize("is_member", [True, False])
+def test_a_rule_of_a_pool_tells_of_its_members(
+    receiver: Receiver, channel: Channel, is_member: bool
+) -> None:
+    agent = make_agent()
+    members = [agent] if is_member else []
+    pool = membership.create("pool", members=members, project=make_project(), stamp=Stamp(MARA))
+    make_rule(channel, agent=pool)
+    escalate(agent)
+    run_clock()
+    assert told(receiver) == ([NEEDS_YOU] if is_member else [])
+
+
+@pytest.mark.parametrize("details", [True, False])
+def test_a_message_about_a_budget_has_its_figures_once(
+    receiver: Receiver, channel: Channel, details: bool
+) -> None:
+    Channel.objects.update(include_details=details)
+    make_rule(channel, "budget")
+    agent, now = make_agent(), timezone.now()
+    set_budget(agent, now=now)
+    make_task(agent, now=now)
+    spend(agent, tokens=850, now=now)
+    run_clock()
+    text = Delivery.objects.get().body["text"]
+    assert text.count("The budget of the project is 85% used: 850 of 1,000 tokens.") == 1
 
 
 def test_of_two_rules_that_tell_now_the_older_one_does(

@@ -13,7 +13,9 @@ from django.db import connection
 
 from config.local.embedded import wheels
 from config.local.places import PROJECT
-from ledger.models import Plan
+from ledger.journal import SYSTEM, Stamp
+from ledger.models import Agent, Plan
+from ledger.pools import membership
 from retries.reporting.views import SCHEMA, VIEWS
 from tests.factories import make_project
 from tests.retries.retention.test_projects import NOW, make_world
@@ -166,3 +168,9 @@ def test_the_docs_list_each_column() -> None:
         rows = section.partition("\n##")[0]
         for column in view.columns:
             assert f"| `{column.name}` | {column.about} |" in rows, (view.name, column.name)
+
+
+def test_a_pool_is_no_agent(database: str) -> None:
+    membership.create("pool", project=make_project("ours"), stamp=Stamp(SYSTEM, NOW))
+    assert Agent.objects.count() == 2
+    assert count_rows(grant(database))["agents"] == 1

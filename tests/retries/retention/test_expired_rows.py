@@ -76,7 +76,7 @@ KEPT = {
     **dict.fromkeys(
         (
             *("ledger_preference", "ledger_breaker", "ledger_clockrun", "ledger_accountwindow"),
-            *("ledger_budget", "ledger_modelprice", "ledger_poolmember"),
+            *("ledger_modelprice", "ledger_poolmember"),
             *("ledger_dailytaskcount", "retries_acktarget", "retries_insightfigure"),
             *("retries_outcomerate", "retries_metrictotal", "retries_deliverytally"),
             *("retries_ongoingcondition", "retries_quiethours", "retries_streamcursor"),

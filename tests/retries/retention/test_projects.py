@@ -34,6 +34,7 @@ from retries.retention.projects.tables import SECRETS, TABLES
 from tests.elsewhere import blocked
 from tests.factories import NOW, make_agent, make_instruction, make_project, make_token
 from tests.journal_partitions import settle
+from tests.retries.budgets.spending import set_budget
 from tests.retries.failures.test_suggestions import MISSING, fixed
 from tests.retries.moves import attempt_of, claim, fail, make_task
 from tests.retries.sessions.worlds import make_session, store
@@ -89,6 +90,8 @@ def make_world(project: Project) -> Agent:
     for state in ("acknowledged", "queued", "failed"):
         make_instruction(state, agent=agent)
     store(make_session(agent), 3)
+    set_budget(agent)
+    set_budget(agent, task=old)
     return agent
 
 

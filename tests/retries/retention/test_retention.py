@@ -25,6 +25,7 @@ from ledger.database import sql
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import (
     Agent,
+    Budget,
     ClockRun,
     DeadLetter,
     Failure,
@@ -46,6 +47,7 @@ from retries.sessions import processing
 from retries.states import Answer
 from tests.factories import MINUTE, make_instruction, send
 from tests.ledger.plans.test_import_writer import do, imported, task
+from tests.retries.budgets.spending import set_budget
 from tests.retries.failures.test_suggestions import MISSING, fixed
 from tests.retries.moves import attempt_of, claim, fail, make_task
 from tests.retries.sessions.worlds import make_session, store
@@ -189,6 +191,25 @@ def test_what_is_over_goes_whole_and_what_is_needed_stays(
     sizes = {path: path.stat().st_size for path in files}
     assert not any(running.delete_old(now=LATER).values())
     assert {path: path.stat().st_size for path in folder.rglob("*") if path.is_file()} == sizes
+
+
+def test_budgets_go_with_their_tasks_and_plans(
+    agent: Agent, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alone, young = finish(agent), finish(agent, now=YOUNG)
+    plan = imported({"title": "One"}, now=OLD).plan
+    do(agent, "03-01:task-1", now=OLD)
+    Plan.objects.update(completed_at=OLD)
+    planned = task("03-01:task-1").pk
+    gone = [set_budget(agent, task=id, now=OLD) for id in (alone, planned)]
+    gone.append(set_budget(agent, plan=plan.pk, now=OLD))
+    kept = [set_budget(agent, task=young, now=YOUNG), set_budget(agent, now=OLD)]
+    running.delete_old(now=LATER)
+    assert set(Budget.objects.all()) == set(kept)
+    assert set(Task.objects.values_list("pk", flat=True)) == {young}
+    assert not Plan.objects.exists()
+    for ref, budget in zip((alone, planned, "03-01"), gone, strict=True):
+        assert any(str(budget.pk) in line for line in shown(ref, capsys))
 
 
 def test_an_escalation_goes_before_its_task_but_not_an_answer_in_words(
