@@ -57,7 +57,7 @@ def list_deliveries(
         return []
     given = {name for event, row in concerned for name in list_people(event, row)}
     may_answer = {id: find_people(id, given) for id in {row.project_id for _, row in concerned}}
-    names = set().union(*may_answer.values())
+    names = {name for each in may_answer.values() for name in each}
     people = Channel.objects.on().filter(kind=ChannelKind.PERSON, person__username__in=names)
     own = list(people.select_related("person").order_by("id"))
     shared = [rule.channel for rule in rules if "escalation" in rule.conditions]
