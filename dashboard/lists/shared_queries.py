@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 from uuid import NAMESPACE_OID, UUID, uuid5
 
 from django.conf import settings
+from django.db import DEFAULT_DB_ALIAS
 from django.db.models import Exists, IntegerField, OuterRef, Q, QuerySet, Subquery, UUIDField
 from django.db.models import Value as V
 from django.db.models.expressions import RawSQL
@@ -191,7 +192,8 @@ def failed_with(text: str) -> QuerySet[Any, Any]:
 
 def name_params(rows: QuerySet[Any, Any]) -> tuple[str, dict[str, Any]]:
     """Return a query's SQL for use in a larger statement, with names for its parameters."""
-    text, values = rows.query.sql_with_params()
+    # A condition that no row fits becomes one in SQL: Django would raise EmptyResultSet.
+    text, values = rows.query.get_compiler(DEFAULT_DB_ALIAS, elide_empty=False).as_sql()
     params = {f"p{number}": value for number, value in enumerate(values)}
     # Positional parameters become named ones.
     first, *rest = text.split("%s")

@@ -28,6 +28,7 @@ from dashboard.frame.toasts import SHOWN_S, add_message
 from dashboard.lists.query_box import term
 from dashboard.lists.selection import read_selection
 from dashboard.operations.start_views import describe_start
+from ledger.access.reasons import require_reason
 from ledger.authorization.permissions import may
 from ledger.errors import Invalid, Refusal
 from ledger.journal import Stamp, stamp_of
@@ -135,6 +136,8 @@ def carry_out(request: HtmxRequest, agent: Agent) -> HttpResponse:
     if target is not None and not others.filter(name=target).exists():
         raise Invalid("/agent", "Choose the agent that gets the work. Nothing changed.")
     reason, stamp = request.POST.get("reason", ""), stamp_of(request)
+    if "abort" in ticked:
+        require_reason("task.abort", [agent.project_id], reason)
     with transaction.atomic():  # all of it, or nothing
         # pause first, so that the agent's claims can't change the counts
         paused = "pause" in ticked and agents.PAUSE.change([agent.pk], {"reason": reason}, stamp)

@@ -7,6 +7,7 @@ from django.db.models import QuerySet
 
 from ledger.errors import Refusal
 from ledger.models import Project
+from ledger.secrets.notes import clean_note
 
 # the verbs for which a project can require a reason, by name; see `retries.verbs`
 VERBS = (
@@ -33,7 +34,8 @@ def require_reason(
     verb: str, projects: Iterable[Any] | QuerySet[Any, Any], reason: str | None
 ) -> None:
     """Raise ReasonRequired if there is no reason, and one of the projects requires one."""
-    if verb not in VERBS or (reason and reason.strip()):
+    # what is left of it in the journal counts
+    if verb not in VERBS or clean_note(reason or ""):
         return
     asking = Project.objects.filter(pk__in=projects, reason_verbs__contains=[verb])
     name = asking.order_by("name").values_list("name", flat=True).first()

@@ -62,6 +62,7 @@ def snooze(
         updated_at=stamp.at,
         version=escalation.version + 1,
         **change_reminder(escalation, until, stamp.at),
+        **postpone_step(escalation, until, stamp.at),
     )
     lifecycle.record_event(
         escalation,
@@ -81,6 +82,15 @@ def change_reminder(
     if until is None:
         return {"notify_again_at": lifecycle.first_reminder_at(now)}
     return {"notify_again_at": max(at, until)} if at else {}
+
+
+def postpone_step(escalation: Escalation, until: datetime | None, now: datetime) -> dict[str, Any]:
+    # After the snooze, people have the rest of their time until the policy's next step.
+    at, snoozed = escalation.next_step_at, escalation.snoozed_until
+    if escalation.policy_id is None or at is None:
+        return {}
+    left = at - max(now, snoozed or now)
+    return {"next_step_at": (until or now) + max(left, timedelta())}
 
 
 def return_due(*, now: datetime, of: UUID | None) -> int:

@@ -13,7 +13,8 @@ from retries.escalations import answering, choices, lifecycle
 from retries.escalations.choices import Choice
 from retries.escalations.options import name_answers
 from retries.models import Escalation, EscalationPolicy
-from retries.on_call.steps import parse_step
+from retries.on_call.directories import read_directory
+from retries.on_call.steps import MOST_TOLD, Case, list_reminded, parse_step
 from retries.states import EscalationState, Reason
 
 CHANNEL = "policy"
@@ -31,10 +32,11 @@ def give(escalation_id: UUID, *, stamp: Stamp) -> bool:
     rows = Escalation.objects.open().filter(
         pk=escalation_id, next_step_at__lte=stamp.at, policy__enabled=True
     )
+    rows = rows.exclude(snoozed_until__gt=stamp.at)  # a person has put it off meanwhile
     locked = rows.select_for_update(of=("self",), skip_locked=True)
     escalation = locked.select_related("policy", "task", "assignee").first()
     policy = escalation.policy if escalation else None
-    if escalation is None or policy is None or not policy.answer_by_name:
+    if escalation is None or policy is None:
         return False
     lines = policy.steps[escalation.policy_step :]
     step = parse_step(lines[0]) if lines else None
@@ -44,7 +46,9 @@ def give(escalation_id: UUID, *, stamp: Stamp) -> bool:
         policy_step=escalation.policy_step + 1, next_step_at=None, updated_at=stamp.at
     )
     choice = choices.parse(step.answer)
-    refused = why_not(escalation, choice) or try_answer(escalation, choice, policy, stamp)
+    refused = "" if policy.answer_by_name else "No one is named who wrote the default answer."
+    refused = refused or why_not(escalation, choice)
+    refused = refused or try_answer(escalation, choice, policy, stamp)
     if refused:
         tell_holder(escalation, policy, refused, stamp=stamp)
     return not refused
@@ -109,7 +113,10 @@ def was_answered_by_policy(escalation: Escalation) -> bool:
 def tell_holder(
     escalation: Escalation, policy: EscalationPolicy, refused: str, *, stamp: Stamp
 ) -> None:
-    holder = escalation.assignee
+    directory = read_directory(escalation.project_id)
+    holder = escalation.assignee.username if escalation.assignee else None
+    case = Case(opened_at=escalation.opened_at, told=tuple(escalation.told), assignee=holder)
+    people = list_reminded(case, directory) or list(directory.people[:MOST_TOLD])
     lifecycle.record_event(
         escalation,
         Kind.ESCALATION_REMINDED,
@@ -117,7 +124,7 @@ def tell_holder(
         data={
             "reason": escalation.reason,
             "policy": policy.name,
-            "people": [holder.username] if holder else list(escalation.told),
+            "people": people,
             "not_answered": refused,
         },
     )

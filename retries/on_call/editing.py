@@ -30,13 +30,14 @@ from retries.on_call.steps import (
     parse_conditions,
     parse_step,
 )
-from retries.states import PERMISSION_ANSWERS, EscalationState
+from retries.states import PERMISSION_ANSWERS, Answer, EscalationState
 
 NAME_LENGTH, CONDITIONS_LENGTH = 64, 500
 ANSWER_WITHIN_S = (60, 2_592_000)
 MOST_STEPS, MOST_SHIFTS, MOST_ROWS = 20, 50, 100
 # of an installation's own columns; the others are those that a person sets
 POLICY_FIELDS = ("name", "position", "conditions", "answer_within_s", "steps", "enabled")
+TIMED = ("answer_within_s", "steps")  # what says when something is due
 ROTA_FIELDS = ("name", "timezone", "shifts", "fallback")
 KINDS: Mapping[type, tuple[str, Kind, Kind, Kind]] = {
     EscalationPolicy: (
@@ -49,11 +50,24 @@ KINDS: Mapping[type, tuple[str, Kind, Kind, Kind]] = {
 }
 Noun = TypeVar("Noun", EscalationPolicy, Rota)
 
-# Open escalations without a policy look for one again, and the others go on with its new steps.
-ROUTE_AGAIN = f"""update retries_escalation set next_step_at = case
-        when policy_id is null then '{UNROUTED.isoformat()}'::timestamptz else %(now)s end
-    where state = '{EscalationState.OPEN}' and project_id = %(project)s
-        and (policy_id is null or policy_id = %(policy)s)"""
+# Open escalations without a policy look for one again.
+ROUTE_AGAIN = f"""update retries_escalation
+    set next_step_at = '{UNROUTED.isoformat()}'::timestamptz
+    where state = '{EscalationState.OPEN}' and project_id = %(project)s and policy_id is null"""
+# Its own go on with its new steps. Each keeps its distance to the step before: a step that is added
+# after the last one is not due at once, however old the escalation is.
+KEEP_DISTANCE = f"""update retries_escalation e set answer_due_at = e.opened_at + %(within)s,
+        next_step_at = case
+        when %(were)s::int[] = %(are)s::int[] then e.next_step_at
+        when s.new is null then null
+        when e.next_step_at is null or s.old is null
+            then %(now)s + (s.new - coalesce(s.before, 0)) * interval '1 minute'
+        else e.next_step_at + (s.new - s.old) * interval '1 minute' end
+    from (select at, (%(are)s::int[])[at + 1] as new, (%(were)s::int[])[at + 1] as old,
+            (%(are)s::int[])[at] as before
+        from generate_series(0, {MOST_STEPS}) at) s
+    where e.state = '{EscalationState.OPEN}' and e.policy_id = %(policy)s
+        and s.at = e.policy_step"""
 LEAVE = f"""update retries_escalation set policy_id = null, policy_step = 0, answer_due_at = null,
         next_step_at = '{UNROUTED.isoformat()}'::timestamptz
     where state = '{EscalationState.OPEN}' and policy_id = %(policy)s"""
@@ -154,8 +168,27 @@ def save(row: Noun, fields: Sequence[str], *, before: Mapping[str, Any], stamp: 
     if changed or not before:
         record(row, updated if before else created, stamp=stamp, changed=changed)
     if isinstance(row, EscalationPolicy):
-        sql.run(ROUTE_AGAIN, now=stamp.at, project=row.project_id, policy=row.pk)
+        route_open(row, before, stamp=stamp)
     return row
+
+
+def route_open(policy: EscalationPolicy, before: Mapping[str, Any], *, stamp: Stamp) -> None:
+    if not policy.enabled:
+        sql.run(LEAVE, policy=policy.pk)
+    elif any(before.get(name) != getattr(policy, name) for name in TIMED) and before:
+        sql.run(
+            KEEP_DISTANCE,
+            policy=policy.pk,
+            within=timedelta(seconds=policy.answer_within_s),
+            were=list_minutes(before["steps"]),
+            are=list_minutes(policy.steps),
+            now=stamp.at,
+        )
+    sql.run(ROUTE_AGAIN, project=policy.project_id)
+
+
+def list_minutes(lines: Sequence[str]) -> list[int]:
+    return [int(step.after.total_seconds()) // 60 for step in read_steps(lines)]
 
 
 def record(
@@ -269,7 +302,8 @@ def check_steps(steps: Sequence[Step], policy: EscalationPolicy, directory: Dire
             if at + 1 < len(steps):
                 raise Invalid(pointer, "An answer is the last step.")
             check_answer(step.answer, pointer)
-        for target in step.to:
+        # A policy can be switched off after its people have left.
+        for target in step.to if policy.enabled else ():
             check_target(target, directory, pointer)
 
 
@@ -280,6 +314,8 @@ def check_answer(text: str, pointer: str) -> None:
         raise Invalid(pointer, refusal.detail) from None
     if choice.action in PERMISSION_ANSWERS:
         raise Invalid(pointer, "No policy allows or denies a tool call: a person does.")
+    if choice.action == Answer.GRANT:
+        raise Invalid(pointer, "No policy grants more than a budget has: a person does.")
     if holds_secret(text):
         raise Invalid(pointer, "The answer looks like it contains a secret, which none may store.")
 

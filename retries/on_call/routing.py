@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -18,22 +18,32 @@ from ledger.journal import Kind, Stamp, clock
 from ledger.models import Project
 from ledger.tokens import TrustedCaller
 from ledger.values.timestamps import format_timestamp
-from retries.models import EscalationPolicy
+from retries.models import Escalation, EscalationPolicy
 from retries.on_call import default_answers
 from retries.on_call.directories import read_directory
-from retries.on_call.steps import Case, Directory, Step, Turn, matches, parse_step, take_turn
+from retries.on_call.steps import (
+    AGAIN,
+    Case,
+    Directory,
+    Step,
+    Turn,
+    matches,
+    parse_step,
+    take_turn,
+)
 from retries.states import EscalationState
 
 logger = logging.getLogger(__name__)
 
 BATCH_SIZE = 200
+MOST_BATCHES = 20  # of one run
 CLOCK = clock("on_call")
 
 # The columns come from the locking query: it reads a row as the clock that had it before left it.
 # Escalations of projects without policies are not read at all.
 COLUMNS = (
-    "id, project_id, agent_id, task_id, reason, severity, opened_at, policy_id, policy_step, told, "
-    "assignee_id, is_routed"
+    "id, project_id, agent_id, task_id, instruction_id, permission_id, reason, severity, "
+    "opened_at, policy_id, policy_step, told, assignee_id, is_routed"
 )
 DUE = f"""with due as materialized (
     select e.* from (select distinct project_id from retries_escalationpolicy
@@ -47,7 +57,9 @@ DUE = f"""with due as materialized (
 )
 select d.*, a.name as agent, l.ref as plan, t.type, u.username as assignee, last.patterns
 from due d join ledger_agent a on a.id = d.agent_id
-left join ledger_task t on t.id = d.task_id
+left join ledger_instruction i on i.id = d.instruction_id
+left join retries_permissionrequest q on q.id = d.permission_id
+left join ledger_task t on t.id = coalesce(d.task_id, i.task_id, q.task_id)
 left join ledger_plan l on l.id = t.plan_id
 left join auth_user u on u.id = d.assignee_id
 left join lateral (
@@ -118,23 +130,33 @@ def read_routes(project_id: UUID) -> Routes:
 
 def take_due_steps(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
     """Take the steps that are due; return how often people were told, and answers given."""
-    told, due = take_batch(now=now, of=project.id if project else None)
-    return {"told": told, "answered": sum(answer_one(id, now=now) for id in due)}
+    told = answered = 0
+    for _ in range(MOST_BATCHES):
+        taken, count, due = take_batch(now=now, of=project.id if project else None)
+        told += count
+        answered += sum(answer_one(id, now=now) for id in due)
+        if taken < BATCH_SIZE:
+            break
+    return {"told": told, "answered": answered}
 
 
 @transaction.atomic
-def take_batch(*, now: datetime, of: UUID | None) -> tuple[int, list[UUID]]:
+def take_batch(*, now: datetime, of: UUID | None) -> tuple[int, int, list[UUID]]:
+    """Take the steps of some escalations; return how many there were, how many told people, and
+    those whose default answer is due."""
     # A killed process leaves all of them as they were, and the next run takes them.
     rows = sql.run(DUE, now=now, of=of)
     if not rows:
-        return 0, []
+        return 0, 0, []
     routes = {id: read_routes(id) for id in {row["project_id"] for row in rows}}
     turns, answers = [], []
     for row in rows:
         of_project = routes[row["project_id"]]
         policy = of_project.find_policy(row)
         if policy is None:
-            turns.append(describe_turn(row, None, Turn(case=case_of(row), next_at=None)))
+            # Another policy begins with its first step.
+            case = replace(case_of(row), step=0)
+            turns.append(describe_turn(row, None, Turn(case=case, next_at=None)))
             continue
         steps = of_project.steps[policy.pk]
         turn = take_turn(case_of(row), steps, of_project.directory, now=now)
@@ -146,7 +168,8 @@ def take_batch(*, now: datetime, of: UUID | None) -> tuple[int, list[UUID]]:
     for each in turns:
         each["assignee"] = ids.get(each["assignee"])
     caller = TrustedCaller(CLOCK)
-    return len(sql.run(TAKE_STEPS, turns=Jsonb(turns), now=now, **caller.params)), answers
+    told = sql.run(TAKE_STEPS, turns=Jsonb(turns), now=now, **caller.params)
+    return len(rows), len(told), answers
 
 
 def case_of(row: Row) -> Case:
@@ -194,4 +217,6 @@ def answer_one(escalation_id: UUID, *, now: datetime) -> bool:
         return default_answers.give(escalation_id, stamp=Stamp(CLOCK, now))
     except Exception:
         logger.exception("the default answer of escalation %s could not be given", escalation_id)
+        due = Escalation.objects.open().filter(pk=escalation_id, next_step_at__lte=now)
+        due.update(next_step_at=now + AGAIN)
         return False

@@ -103,8 +103,13 @@ def take_turn(case: Case, steps: Sequence[Step], directory: Directory, *, now: d
         if tells:
             told, assignee, is_routed = (*told, *tells), tells[0], True
     is_reminder = not tells
-    if is_reminder and assignee in directory.people:
-        tells = [assignee] if assignee else []
+    if is_reminder:
+        tells = list_reminded(case, directory)
+    if not tells and directory.people:  # none of those who know of it may still answer
+        is_reminder, tells = False, list(directory.people[:MOST_TOLD])
+        told, assignee, is_routed = (*told, *tells), tells[0], True
+    if tells and assignee and assignee not in directory.people:
+        assignee, is_routed = tells[0], True
     after = Case(
         opened_at=case.opened_at,
         step=case.step + 1,
@@ -121,12 +126,11 @@ def take_turn(case: Case, steps: Sequence[Step], directory: Directory, *, now: d
     )
 
 
-def find_next(case: Case, steps: Sequence[Step], directory: Directory, at: datetime) -> list[str]:
-    """Return whom the next step that tells people will tell, if it is due at an instant."""
-    for step in steps[case.step :]:
-        if step.action == StepAction.TELL:
-            return [name for name in directory.resolve(step.to, at) if name not in case.told]
-    return []
+def list_reminded(case: Case, directory: Directory) -> list[str]:
+    """Return the person who has a case, or else those who were told of it and may answer."""
+    if case.assignee and case.assignee in directory.people:
+        return [case.assignee]
+    return [name for name in case.told if name in directory.people][:MOST_TOLD]
 
 
 # ---- conditions

@@ -34,6 +34,7 @@ FIELDS: dict[str, forms.Field] = {
         label="Text for 'Fix' or 'Answer'",
         widget=forms.Textarea({"rows": 2}),
     ),
+    "reason": forms.CharField(required=False, max_length=500, label="Reason"),
 }
 
 
@@ -51,10 +52,17 @@ class VerbAdmin(ReadOnly):
 
 
 def build_form(verbs: tuple[Verb, ...]) -> type[ActionForm]:
-    takers = {name: tuple(v.action for v in verbs if name in v.takes) for name in FIELDS}
+    takers = {
+        name: tuple(v.action for v in verbs if name in v.takes or is_reason_of(v, name))
+        for name in FIELDS
+    }
     inputs = {name: some for name, some in takers.items() if some}
     fields = {name: FIELDS[name] for name in inputs}
     return type("VerbForm", (ActionForm,), {**fields, "inputs": inputs})
+
+
+def is_reason_of(verb: Verb, name: str) -> bool:
+    return name == "reason" and verb.may_require_reason
 
 
 def build_action(verb: Verb) -> Action:

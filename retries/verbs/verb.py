@@ -192,8 +192,8 @@ class Verb:
         return self.check(posted) | {"reason": clean_note(str(posted.get("reason", "")))}
 
     def check_reason(self, rows: Rows, options: Options) -> None:
-        if self.may_require_reason and not note_of(options).strip():
-            require_reason(self.name, rows.order_by().values("project_id"), "")
+        if self.may_require_reason:
+            require_reason(self.name, rows.order_by().values("project_id"), note_of(options))
 
     def change(self, ids: list[UUID], options: Options, stamp: Stamp) -> Collection[UUID]:
         self.check_reason(self.model._default_manager.filter(pk__in=ids), options)

@@ -154,6 +154,46 @@ def test_an_operation_is_not_started_without_a_reason(
     assert started.reason == WHY
 
 
+def test_a_reason_of_unseen_characters_is_none(
+    project: Project, agent: Agent, now: datetime
+) -> None:
+    row, operator = make_row("task.abort", agent, now), Api(make_token("operator"))
+    for reason in ("\u200b", "\u2060 \u202e"):
+        refused = operator("POST", f"/tasks/{row.pk}/abort", {"reason": reason})
+        assert (refused.status_code, refused.body["code"]) == (422, "reason_required")
+
+
+def test_an_agent_is_not_stopped_with_an_abort_without_a_reason(
+    browser: Client, project: Project, agent: Agent, now: datetime
+) -> None:
+    make_row("task.abort", agent, now)
+    path = f"/agents/{agent.pk}/stop/"
+    assert "required to abort" in html(browser.get(path))
+    form = {"pause": "yes", "abort": "yes"}
+    refused = browser.post(path, form)
+    assert "requires a reason to abort a task" in html(refused, 422)
+    agent.refresh_from_db()
+    assert not agent.paused
+    assert browser.post(path, {"pause": "yes"}).status_code == 302, "nothing is aborted"
+    assert browser.post(path, form | {"reason": WHY}).status_code == 302
+
+
+def test_the_admin_takes_a_reason(
+    admin_client: Client, project: Project, agent: Agent, now: datetime
+) -> None:
+    row = make_row("task.abort", agent, now)
+    path = "/admin/ledger/task/"
+    assert 'name="reason"' in html(admin_client.get(path))
+    form = {"action": "abort", "_selected_action": str(row.pk)}
+    asked = admin_client.post(path, form | {"reason": WHY})
+    assert f'name="reason" value="{WHY}"' in html(asked), "the question keeps the reason"
+    form |= {"confirmed": "yes"}
+    assert "requires a reason" in html(admin_client.post(path, form, follow=True))
+    admin_client.post(path, form | {"reason": WHY}, follow=True)
+    row.refresh_from_db()
+    assert row.state == "aborted" and journaled(WHY)
+
+
 def test_one_of_several_projects_is_enough(project: Project, agent: Agent, now: datetime) -> None:
     other = make_project("other")
     require_reason("task.abort", [other.pk], "")

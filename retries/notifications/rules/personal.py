@@ -2,12 +2,15 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
+from ledger.authorization.permissions import people_who_may
 from ledger.database.sql import Row
 from ledger.journal import Kind
 from ledger.values.ids import SLACK, first_id
+from retries.escalations.assignment import ANSWER
 from retries.models import Channel, Delivery, Escalation, NotificationRule
 from retries.models.notification_channel import ChannelKind
 from retries.models.notification_delivery import DeliveryRole, DeliveryState
@@ -18,7 +21,8 @@ from retries.notifications.messages.wording import word_event, word_reminder
 KINDS = (Kind.ESCALATION_TOLD, Kind.ESCALATION_REMINDED)
 ENDS = (Kind.ESCALATION_RESOLVED, Kind.ESCALATION_EXPIRED, Kind.ESCALATION_WITHDRAWN)
 SENT = (DeliveryState.PENDING, DeliveryState.RETRYING, DeliveryState.DELIVERED)
-FOOTER = "--\nYou are on call for it. Change that: {page}"
+MOMENT = timedelta(minutes=2)
+FOOTER = "--\nAn escalation policy says who is told. Change it: {page}"
 
 
 def is_for_people(event: Row) -> bool:
@@ -51,7 +55,9 @@ def list_deliveries(
     ]
     if not concerned:
         return []
-    names = {name for event, row in concerned for name in list_people(event, row)}
+    given = {name for event, row in concerned for name in list_people(event, row)}
+    may_answer = {id: find_people(id, given) for id in {row.project_id for _, row in concerned}}
+    names = {name for each in may_answer.values() for name in each}
     people = Channel.objects.on().filter(kind=ChannelKind.PERSON, person__username__in=names)
     own = list(people.select_related("person").order_by("id"))
     shared = [rule.channel for rule in rules if "escalation" in rule.conditions]
@@ -61,14 +67,29 @@ def list_deliveries(
     return [
         make_delivery(channel, event, about, page=page, now=now)
         for event, row in concerned
-        for channel in choose_channels(event, list_people(event, row), own, rules)
+        for channel in choose_channels(
+            event,
+            [name for name in list_people(event, row) if name in may_answer[row.project_id]],
+            own,
+            rules,
+        )
         if (channel.pk, f"evt-{event['id']}") not in known and is_news(channel, event, row, earlier)
     ]
 
 
 def list_people(event: Row, escalation: Escalation) -> list[str]:
-    names: list[str] = escalation.told if event["kind"] in ENDS else event["data"]["people"]
-    return names
+    if event["kind"] not in ENDS:
+        names: list[str] = event["data"]["people"]
+        return names
+    # one who took it by hand was reminded, but not told
+    taker = [escalation.assignee.username] if escalation.assignee else []
+    return list(dict.fromkeys([*escalation.told, *taker]))
+
+
+def find_people(project_id: UUID, names: Iterable[str]) -> set[str]:
+    """Return those who still may answer a project's escalations: others are told nothing of it."""
+    people = people_who_may(ANSWER, project_id).filter(username__in=names)
+    return set(people.values_list("username", flat=True))
 
 
 def is_news(
@@ -77,7 +98,7 @@ def is_news(
     had = {kind for id, subject, kind in earlier if (id, subject) == (channel.pk, escalation.pk)}
     if event["kind"] in ENDS:
         return not had.isdisjoint(KINDS)
-    if event["kind"] == Kind.ESCALATION_TOLD and event["data"].get("step") == 1:
+    if event["kind"] == Kind.ESCALATION_TOLD and event["at"] - escalation.opened_at < MOMENT:
         # A rule may have told the same channel a moment before.
         return escalation.is_open and Kind.ESCALATION_OPENED not in had
     return escalation.is_open
