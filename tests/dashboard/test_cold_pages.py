@@ -144,5 +144,6 @@ def test_lists_settings_and_forms_run_as_many_statements_for_many_rows(
         task = make_task(TaskState.ESCALATED, agent=agent, now=now, why=why)
         start_operation("task.skip", Task.objects.filter(pk=task.pk), now=now)
     many = count()
-    assert {key: number for key, number in many.items() if number > MOST} == {}
+    more = {"/settings/policies/": 1}  # it has a scope of files beside its policies
+    assert {key: n for key, n in many.items() if n > MOST + more.get(key[0], 0)} == {}
     assert {key: (few[key], many[key]) for key in few if many[key] > few[key]} == {}
