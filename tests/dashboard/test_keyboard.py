@@ -33,6 +33,7 @@ SECTIONS = {
     "deadletter": "On a dead letter",
     "pattern": "On a pattern",
     "agent": "On an agent",
+    "pool": "On an agent",
     "connect": "Connect an agent",
     "operation": "On an operation",
     "session": "On a session",
