@@ -52,7 +52,8 @@ class BudgetQuerySet(models.QuerySet["Budget"]):
             # looked up for each budget, because an agent may have very many tasks
             tasks = Task.objects.visible_to(principal)
             own, of_plan = tasks.filter(pk=OuterRef("task")), tasks.filter(plan=OuterRef("plan"))
-            return found.filter(Q(plan=None, task=None) | Exists(own) | Exists(of_plan))
+            whole = Q(plan=None, task=None)
+            return found.filter(whole | Q(Exists(own)) | Q(Exists(of_plan)))
         return found
 
 

@@ -100,8 +100,7 @@ def select_first(about: Q) -> list[Budget]:
     whole = list(rows.filter(task=None).order_by(F("plan").desc(nulls_first=True))[:MOST_LISTED])
     of_tasks = rows.filter(task__isnull=False)
     for some, order in ((Q(near_at__isnull=False), "-near_at"), (Q(near_at=None), "-pk")):
-        room = MOST_LISTED - len(whole)
-        whole += of_tasks.filter(some).order_by(order)[:room] if room else []
+        whole += of_tasks.filter(some).order_by(order)[: MOST_LISTED - len(whole)]
     return whole
 
 

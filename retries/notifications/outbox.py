@@ -92,7 +92,9 @@ def fetch_audience() -> Audience:
     found = list(webhooks.order_by("id"))
     members = PoolMember.objects.filter(pool=OuterRef("agent")).values("agent")
     of_pools = rules.annotate(members=ArraySubquery(members))
-    told = list(of_pools.select_related("channel__person", "second_channel__person"))
+    told: list[NotificationRule] = list(
+        of_pools.select_related("channel__person", "second_channel__person")
+    )
     people = Channel.objects.on().filter(kind=ChannelKind.PERSON, person__isnull=False)
     # With a webhook or a rule, the journal is read anyway.
     return Audience(found, told, has_people=bool(found or told) or people.exists())
