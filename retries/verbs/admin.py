@@ -81,6 +81,8 @@ def build_action(verb: Verb) -> Action:
                 found.append(verb.change(some, options, stamp_of(request)))
             except Refusal as refusal:
                 page.message_user(request, refusal.detail, messages.ERROR)
+        if not found and not verb.each:  # refused, as the message says
+            return
         changed = found[0] if len(found) == 1 else [id for some in found for id in some]
         done = verb.admin_done or verb.done
         done = done(changed, options) if callable(done) else done

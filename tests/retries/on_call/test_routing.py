@@ -105,11 +105,13 @@ def test_an_answer_ends_the_steps_and_a_snooze_postpones_them(agent: Agent) -> N
     snoozing.snooze(row.pk, until, among=Escalation.objects.all(), stamp=STAMP)
     route(30)
     assert told() == [["mara"]]
-    route(50)
+    route(50), route(69)
+    assert told() == [["mara"]], "she has the rest of her time"
+    route(70)
     assert told() == [["mara"], ["ben"]]
     other = ignored(agent, "Other")
     answer(other, "skip")
-    route(60)
+    route(80)
     assert len(told()) == 2
 
 
