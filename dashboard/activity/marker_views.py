@@ -18,5 +18,5 @@ def delete(request: HtmxRequest, marker_id: UUID) -> HttpResponse:
     if marker is not None and markers.delete_marker(marker, stamp=stamp_of(request)):
         messages.success(request, f"The marker “{marker.name}” is deleted.")
     else:
-        messages.warning(request, "The marker was deleted before.")
+        messages.warning(request, "The marker was already deleted.")
     return redirect(back_to(request, otherwise=reverse("dashboard:activity")))
