@@ -147,7 +147,8 @@ def ask_one(budget_id: UUID, *, now: datetime) -> bool:
 def read_grant(budget: Budget, text: str, *, pointer: str = "/instruction") -> Amount:
     granted = parse_amount(text, pointer=pointer)
     if granted.unit != budget.unit:
-        raise Invalid(pointer, f"The budget is in {name_unit(budget.unit)}: grant more of those.")
+        unit = name_unit(budget.unit)
+        raise Invalid(pointer, f"The budget is in {unit}: grant an amount in {unit}.")
     return granted
 
 

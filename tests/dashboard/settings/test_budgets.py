@@ -43,7 +43,7 @@ def test_a_budget_is_set_raised_granted_and_removed(browser: Client, agent: Agen
     assert "Granted more to the project." in said(browser, f"{at}grant/", {"amount": "5k tokens"})
     assert "0 of 3,005,000 tokens per day (UTC) (5,000 tokens granted)" in words(browser.get(PATH))
     refused = said(browser, f"{at}grant/", {"amount": "5 USD"})
-    assert "grant more of the same unit" in refused and "You typed: “5 USD”" in refused
+    assert "grant an amount in tokens" in refused and "You typed: “5 USD”" in refused
     assert "Removed a budget of the project." in said(browser, f"{at}remove/", {})
     assert not Budget.objects.exists()
     assert browser.post(f"{at}remove/").status_code == 404
@@ -142,7 +142,7 @@ def test_the_question_is_answered_on_its_page(browser: Client, agent: Agent, now
     )
     sent = {"action": "grant", "fix": "5 USD", "version": asked.version}
     wrong = browser.post(f"/escalations/{asked.pk}/answer/", sent)
-    assert "grant more of the same unit" in html(wrong, 422)
+    assert "grant an amount in tokens" in html(wrong, 422)
     done = browser.post(
         f"/escalations/{asked.pk}/answer/", sent | {"fix": "500 tokens"}, follow=True
     )
