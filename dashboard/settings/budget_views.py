@@ -20,6 +20,7 @@ from dashboard.frame.rendering import (
     begin_visit,
     respond,
 )
+from dashboard.lists.query_box import as_id
 from dashboard.settings.policy_views import project_of
 from ledger.errors import Invalid, Refusal
 from ledger.journal import stamp_of
@@ -142,10 +143,9 @@ def find_scope(project: Project, kind: str, name: str) -> Scope:
 
 def find_task(project: Project, name: str) -> Task | None:
     rows = Task.objects.filter(project=project)
-    try:
-        return rows.filter(pk=UUID(name)).first()
-    except ValueError:
-        return rows.filter(ref=name, replaced_by=None).order_by("-run").first() if name else None
+    if (id := as_id(name)) is not None:
+        return rows.filter(pk=id).first()
+    return rows.filter(ref=name, replaced_by=None).order_by("-run").first() if name else None
 
 
 def act(request: HtmxRequest, budget_id: UUID, verb: str) -> HttpResponse:

@@ -85,7 +85,7 @@ class PoliciesPage(PageContext):
 def index(request: HtmxRequest) -> HttpResponse:
     visit = begin_visit(request, current="settings")
     project = project_of(visit.scope)
-    row = editing.read_policies(project.pk, project) if project else RetryPolicy()
+    row = editing.read_policies(project.pk) if project else RetryPolicy()
     listed = policy_queries.list_policies(project, row, now=visit.now) if project else []
     may_switch = may_open(request.user, "policy_switch")
     page = PoliciesPage(

@@ -26,10 +26,10 @@ VALUES = dict.fromkeys(NAMES, PolicyScope.values) | {
 REASON_BYTES = 2000
 
 
-def read_policies(project_id: UUID, project: Project | None = None) -> RetryPolicy:
+def read_policies(project_id: UUID) -> RetryPolicy:
     # Without a row, a project has the defaults as its first version.
     found = RetryPolicy.objects.select_related("project").filter(project=project_id).first()
-    return found or RetryPolicy(project=project or Project.objects.get(pk=project_id))
+    return found or RetryPolicy(project=Project.objects.get(pk=project_id))
 
 
 @sql.atomic

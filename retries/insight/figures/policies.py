@@ -26,7 +26,7 @@ group by reason"""
 def compute_policies(project: Project, *, now: datetime) -> None:
     # Each policy is counted as if it had been on for all tasks.
     asked = count_asked(project, since=now - timedelta(days=DAYS))
-    scopes = read_policies(project.pk, project)
+    scopes = read_policies(project.pk)
     data: dict[str, Any] = {"least": LEAST_TASKS, "days": DAYS}
     data["policies"] = [
         replay_to_data(name, project, now=now)
