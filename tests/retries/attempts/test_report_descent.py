@@ -22,6 +22,7 @@ PLUMBING = (
     "retries/schemas/attempts.py",  # reads the body before the view
     "retries/attempts/executor_results.py",  # and the keys of an executor
     "retries/attempts/checks/reported.py",  # writes down how a check ended
+    "retries/tasks/outside_files.py",  # compares paths with the files of the task
     "ledger/api/responses.py",  # encodes the response as JSON
     "retries/api/text_responses.py",  # or as text, if the caller asks for text
     "ledger/tokens.py",  # the caller of a statement
