@@ -104,6 +104,8 @@ ADVICE = {
 
 def was_withdrawn(budget: Budget) -> bool:
     # Its task ended without an answer: the question is asked again about another one.
+    if budget.escalation_id is None:
+        return False
     withdrawn = Escalation.objects.filter(state=EscalationState.WITHDRAWN)
     return withdrawn.filter(pk=budget.escalation_id).exists()
 
