@@ -45,7 +45,7 @@ def test_the_page_is_whole_and_switches(
     row.get_by_role("button", name="Switch").click()
     expect(page.locator("#asked")).to_contain_text("3 successes of 3")
     assert_whole_as_it_is(page)
-    page.get_by_label("Reason").fill(HOSTILE)
+    page.locator("#asked").get_by_label("Reason").fill(HOSTILE)
     page.get_by_role("button", name="Switch on").click()
     expect(row).to_contain_text("On for all tasks")
     assert editing.read_policies(coder.project_id).ask_on_same_failure == "all"
@@ -56,6 +56,6 @@ def test_the_page_is_whole_and_switches(
     expect(page.locator("#policies-title")).to_have_text("Policies of ops & more")
     page.locator("#policy-obey_waits select").select_option("off")
     page.locator("#policy-obey_waits").get_by_role("button", name="Switch").click()
-    page.get_by_label("Reason").fill("quiet hours")
+    page.locator("#asked").get_by_label("Reason").fill("quiet hours")
     page.get_by_role("button", name="Switch off").click()
     expect(page.locator("#policy-obey_waits")).to_contain_text("quiet hours")
