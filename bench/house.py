@@ -20,7 +20,7 @@ LIMITS = {
     "server: lines of Python without migrations": at_most(122_012),
     "migrations: lines": at_most(4_179),
     "client: lines": at_most(19_007),
-    "templates, CSS, and scripts: lines": at_most(25_481),
+    "templates, CSS, and scripts: lines": at_most(25_483),
     "tests: lines of Python": at_most(103_590),
     "modules of the largest folder": at_most(16),
     "functions with a docstring: %": at_most(30.0),
