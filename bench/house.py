@@ -17,7 +17,7 @@ from config.local.places import PROJECT
 SERVER = ("config", "dashboard", "retries", "ledger")
 BROWSER = (("templates", "*.html"), ("dashboard/static", "*.css"), ("dashboard/static", "*.js"))
 LIMITS = {
-    "server: lines of Python without migrations": at_most(122_012),
+    "server: lines of Python without migrations": at_most(122_011),
     "migrations: lines": at_most(4_179),
     "client: lines": at_most(19_007),
     "templates, CSS, and scripts: lines": at_most(25_483),

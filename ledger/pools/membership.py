@@ -161,7 +161,7 @@ def remove(pool: Agent, *, move_to: Agent | None = None, stamp: Stamp) -> int:
         raise Invalid("/move_to", "Name an agent or pool that tasks can be sent to.")
     if move_to and move_to.project_id != pool.project_id:
         raise Invalid("/move_to", f"'{move_to.name}' is in another project.")
-    # No task can be sent to it from here on: whoever sends one reads the row first.
+    # No task can be sent to it from here on, because that reads the row first.
     Agent.objects.select_for_update().get(pk=pool.pk)
     number = count_open(pool)
     if number and move_to is None:

@@ -6,7 +6,7 @@ from typing import Any
 from ledger.database.sql import Row
 from ledger.journal import Stamp
 
-# After tasks were enqueued over HTTP. Each gets the new rows with the bodies that asked for them.
+# After tasks were enqueued over HTTP. Each gets the new rows with their bodies.
 AFTER_ENQUEUE: list[Callable[[list[tuple[Row, Any]], Stamp], None]] = []
 # After a report has ended an attempt: the attempt with its task as they were, and the usage. A step
 # returns whether it has moved the task.

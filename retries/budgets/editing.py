@@ -19,7 +19,6 @@ from retries.budgets.amounts import check_number, format_amount
 from retries.budgets.prices import Usage, find_cost
 from retries.models import Escalation
 
-MOST_OF_SCOPE = len(BudgetPeriod) * len(BudgetUnit)
 # What was used before the budget was set, by model. A project's budget in total counts from when it
 # is set: all of its attempts may be many.
 EARLIER = """select coalesce(a.usage ->> 'model', '') as model,

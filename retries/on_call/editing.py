@@ -285,7 +285,7 @@ def check_policy(policy: EscalationPolicy, before: Mapping[str, Any], stamp: Sta
     policy.steps = [format_step(step) for step in steps]
     answers = [step.answer for step in steps if step.answer]
     had = [step.answer for step in read_steps(before.get("steps", [])) if step.answer]
-    # A default answer is that of the person who wrote it, whoever changes the rest.
+    # A default answer keeps its author when another person changes the rest.
     if answers != had:
         policy.answer_by_name = stamp.actor.name if answers else ""
 
