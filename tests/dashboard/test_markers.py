@@ -135,7 +135,7 @@ def test_a_marker_is_deleted_in_activity(browser: Client, project: Project) -> N
     marker = mark(timezone.now() - MINUTE, "2024.11")
     page = html(browser.get("/activity/"))
     assert f"/markers/{marker.pk}/delete/" in page and "deploy 2024.11" in page
-    for said in ("is deleted", "was deleted before"):
+    for said in ("is deleted", "was already deleted"):
         answer = browser.post(f"/markers/{marker.pk}/delete/", {"next": "/activity/"}, follow=True)
         assert said in html(answer)
     assert not Marker.objects.exists()
