@@ -87,7 +87,7 @@ def finish_attempt(
 def finish_done(
     attempt_id: UUID, report: Report, *, digest: bytes, caller: Caller, now: datetime
 ) -> Reply | None:
-    """End a successful attempt in one statement; None if its success has consequences."""
+    """End a successful attempt in few statements; None if its success has consequences."""
     moved = fast_path.finish_done(
         attempt_id,
         result=report.result,
@@ -171,16 +171,11 @@ def settle(row: Row, report: Report, *, caller: Caller, now: datetime) -> Reply 
     if outside:
         record_outside(row, outside, caller=known, now=now)
     follow(row, decision, report, error=error or "", caller=known, now=now)
-    if report.usage and take_more_steps(row, report.usage, Stamp(actor, now, request_id)):
+    if report.usage and steps.take_more(row, report.usage, Stamp(actor, now, request_id)):
         moved |= read_current(row["id"])
     return Reply(
         with_task(fields, row["id"], moved["state"], moved["version"]), worker_id=row["worker_id"]
     )
-
-
-def take_more_steps(row: Row, usage: dict[str, Any], stamp: Stamp) -> bool:
-    # They lock rows that many reports share, so they are last.
-    return any([step(row, usage, stamp) for step in steps.AFTER_REPORT])
 
 
 def read_current(task_id: UUID) -> Row:
