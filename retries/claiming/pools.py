@@ -4,7 +4,6 @@ from uuid import UUID
 
 from ledger.database import sql
 from ledger.states import Outcome, RetryOn
-from retries.breaker import HOLDS_BACK
 from retries.claiming.caller_memory import CallerMemory
 
 # A task is kept from the agent that failed it no longer than this after it could be retried.
@@ -23,24 +22,10 @@ def queues(agent: str) -> str:
     ), """
 
 
-def is_able(agent: str) -> str:
-    """Return the condition that an agent works, and may claim once it has room."""
-    return f"""not {agent}.paused
-                and ({agent}.waits_until is null or {agent}.waits_until <= %(now)s)
-                and (select b.state from ledger_breaker b
-                    where b.agent_id = {agent}.id and {HOLDS_BACK}) is null
-                and ({agent}.last_seen_at > %(now)s - %(silent)s::interval or exists (
-                    select from ledger_attempt l where l.agent_id = {agent}.id
-                        and l.outcome is null and l.lease_expires_at > %(now)s))"""
-
-
-def last_failed_agent(task: str) -> str:
-    return f"""(select f.agent_id from ledger_attempt f where f.task_id = {task}.id
-                    and f.outcome = '{Outcome.FAILURE}' order by f.number desc limit 1)"""
-
-
-FIND_LAST_FAILED = f"""select {last_failed_agent("t")} as agent_id from ledger_task t
-where t.id = %(task)s and t.retry_on = '{RetryOn.OTHER}'"""
+FIND_LAST_FAILED = f"""select (select f.agent_id from ledger_attempt f
+    where f.task_id = t.id and f.outcome = '{Outcome.FAILURE}'
+    order by f.number desc limit 1) as agent_id
+from ledger_task t where t.id = %(task)s and t.retry_on = '{RetryOn.OTHER}'"""
 
 
 def find_last_failed(task_id: UUID) -> UUID | None:
@@ -52,14 +37,13 @@ def find_last_failed(task_id: UUID) -> UUID | None:
 
 def may_retry(agent: str, task: str = "ledger_task") -> str:
     """Return the condition that no other member of a task's pool should retry it."""
-    # Only few rows get past the first comparison, which reads nothing more.
+    # Few tasks get past the first comparisons. What the function reads would slow down each claim
+    # as a part of its statement, although it is seldom read.
     return f"""({task}.retry_on is distinct from '{RetryOn.OTHER}' or {task}.pool_id is null
                 or {task}.attempts = 0
                 or coalesce({task}.due_at, {task}.updated_at) < %(now)s - {MOST_WITHHELD}
-                or {last_failed_agent(task)} is distinct from {agent}
-                or not exists (select from ledger_poolmember s
-                    join ledger_agent o on o.id = s.agent_id
-                    where s.pool_id = {task}.pool_id and o.id <> {agent} and {is_able("o")}))"""
+                or not ledger_kept_for_other_member({task}.id, {task}.pool_id, {agent},
+                    %(now)s, %(silent)s))"""
 
 
 def pick_from_queues(*, where: str, order: str, columns: str, limit: str = "1") -> str:

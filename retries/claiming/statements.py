@@ -150,9 +150,11 @@ def pick_next(caller: type[Caller], *, pooled: bool) -> str:
             order by priority desc, id limit 1 for update skip locked"""
         due = f"""from ledger_task where agent_id = {agent} and {IS_RETRIED}
             order by due_at limit 1 for update skip locked"""
-    return f"""coalesce((select id from (select id, priority {due}) due
-        where due.priority >= coalesce((select priority {head}), due.priority)), (
-            select id {head}))"""
+    return f"""(with due as materialized (select id, priority {due}),
+                head as materialized (select id, priority {head})
+            select coalesce((select id from due
+                where due.priority >= coalesce((select priority from head), due.priority)),
+                (select id from head)))"""
 
 
 def pick_next_or_offered(caller: type[Caller], *, pooled: bool) -> str:
