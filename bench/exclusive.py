@@ -16,7 +16,7 @@ MOST_OVERTAKEN = 200
 CLAIMS = 100_000
 ROUNDS = 40
 # The workers stop after this time, with what is left of the tasks.
-WORK_S, QUICK_WORK_S = 540, 60
+WORK_S, QUICK_WORK_S = 900, 60
 TIMEOUT_S = 3600
 
 # how many later tasks started before a task did, or before the workers stopped
