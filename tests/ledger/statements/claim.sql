@@ -36,9 +36,9 @@ with caller as materialized (
             where r.project_id = a.project_id and (r.agent_id is null or r.agent_id = a.id)
                 and r.event = 'task_claimed' and not r.paused limit 1) is null) and (%(probe)s or
                     (select b.state from ledger_breaker b
-                where b.agent_id = a.id and b.state <> 'closed') is null) and t.id =
-                    coalesce((select id from (select id, priority from ledger_task where agent_id =
-                    (select agent_id from caller) and state = 'retry' and due_at <= %(now)s and
+                where b.agent_id = a.id and b.state <> 'closed') is null) and t.id = (with due as
+                    materialized (select id, priority from ledger_task where agent_id = (select
+                    agent_id from caller) and state = 'retry' and due_at <= %(now)s and
                     (ledger_task.not_before is null or ledger_task.not_before <= %(now)s)
                 and (ledger_task.spent_until is null or ledger_task.spent_until <= %(now)s)
                 and (plan_id is null or (
@@ -49,10 +49,10 @@ with caller as materialized (
                 ledger_task.id, ledger_task.plan_id, ledger_task.agent_id, ledger_task.state,
                     ledger_task.priority,
                 ledger_task.payload -> 'files'))
-            order by due_at limit 1 for update skip locked) due
-        where due.priority >= coalesce((select priority from ledger_task where agent_id = (select
-            agent_id from caller) and state = 'queued' and (ledger_task.not_before is null or
-            ledger_task.not_before <= %(now)s)
+            order by due_at limit 1 for update skip locked),
+                head as materialized (select id, priority from ledger_task where agent_id = (select
+                    agent_id from caller) and state = 'queued' and (ledger_task.not_before is null
+                    or ledger_task.not_before <= %(now)s)
                 and (ledger_task.spent_until is null or ledger_task.spent_until <= %(now)s)
                 and (plan_id is null or (
                 select p.paused_at is null and (p.not_before is null or p.not_before <= %(now)s)
@@ -62,20 +62,10 @@ with caller as materialized (
                 ledger_task.id, ledger_task.plan_id, ledger_task.agent_id, ledger_task.state,
                     ledger_task.priority,
                 ledger_task.payload -> 'files'))
-            order by priority desc, id limit 1 for update skip locked), due.priority)), (
-            select id from ledger_task where agent_id = (select agent_id from caller) and state =
-                'queued' and (ledger_task.not_before is null or ledger_task.not_before <= %(now)s)
-                and (ledger_task.spent_until is null or ledger_task.spent_until <= %(now)s)
-                and (plan_id is null or (
-                select p.paused_at is null and (p.not_before is null or p.not_before <= %(now)s)
-                    and (p.spent_until is null or p.spent_until <= %(now)s)
-                from ledger_plan p where p.id = plan_id)) and (not ledger_task.exclusive or
-                    ledger_take_files(ledger_task.project_id,
-                ledger_task.id, ledger_task.plan_id, ledger_task.agent_id, ledger_task.state,
-                    ledger_task.priority,
-                ledger_task.payload -> 'files'))
-            order by priority desc, id limit 1 for update skip locked)) and t.state in ('queued',
-                'retry')
+            order by priority desc, id limit 1 for update skip locked)
+            select coalesce((select id from due
+                where due.priority >= coalesce((select priority from head), due.priority)),
+                (select id from head))) and t.state in ('queued', 'retry')
     returning t.id, t.project_id, t.agent_id, t.pool_id, t.retry_on, t.plan_id, t.ref, t.run,
         t.title, t.type, t.state, t.blocked_reason, t.priority, t.payload, t.result, t.error,
         t.proof, t.retry_count, t.max_attempts, t.attempt_limit, t.attempts, t.releases, t.unmet,
