@@ -16,7 +16,7 @@ from config.local.places import PROJECT
 
 FLEETS, QUICK_FLEETS = 200, 8
 # No fleet begins after this time.
-MOST_S, TIMEOUT_S = 1800, 3600
+MOST_S, TIMEOUT_S = 5400, 9000
 
 
 def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
