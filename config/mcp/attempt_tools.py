@@ -22,6 +22,7 @@ from retries.schemas.attempts import (
     HeartbeatIn,
     ReleaseIn,
     ResultIn,
+    UsageIn,
 )
 from retries.schemas.claims import ClaimIn
 
@@ -125,6 +126,9 @@ class HeartbeatArguments(In):
         "", max_length=2000, description="what you are doing, for people who watch"
     )
     percent: StrictInt | None = Field(None, ge=0, le=100)
+    usage: UsageIn | None = Field(
+        None, description="tokens and cost since you began the task, if you know them"
+    )
 
 
 def heartbeat(request: Any, given: HeartbeatArguments) -> Reply:
@@ -133,7 +137,7 @@ def heartbeat(request: Any, given: HeartbeatArguments) -> Reply:
     Call this at least as often as claim_task says.
     """
     progress = select(given.model_dump(), "message", "percent")
-    body = HeartbeatIn.model_validate({"progress": progress or None})
+    body = HeartbeatIn.model_validate({"progress": progress or None, "usage": given.usage})
     beat = perform(attempts.attempts_heartbeat, request, find_attempt(request, given.attempt), body)
     if beat["abort_requested"]:
         who = "A budget is used up." if beat["stop_reason"] == "budget_used" else ASKED_TO_STOP
@@ -169,6 +173,9 @@ class ReportArguments(In):
     )
     learnings: list[str] = Field(
         default_factory=list, max_length=100, description="facts that help the next attempt"
+    )
+    usage: UsageIn | None = Field(
+        None, description="tokens and cost of the attempt, if you know them"
     )
 
 
@@ -228,6 +235,7 @@ def result_of(given: ReportArguments) -> ResultIn:
         "failure": failure if any(failure.values()) else None,
         "files_modified": [{"path": path} for path in given.files],
         "learnings": given.learnings,
+        "usage": given.usage,
         "reclaim": True,
     }
     return ResultIn.model_validate(report)

@@ -19,8 +19,8 @@ from retries.budgets.amounts import check_number, format_amount
 from retries.budgets.prices import Usage, find_cost
 from retries.models import Escalation
 
-# What was used before the budget was set, by model. A project's budget in total counts from when it
-# is set: all of its attempts may be many.
+# What was used before the budget was set, by model, also by attempts that run. A project's budget
+# in total counts from when it is set: all of its attempts may be many.
 EARLIER = """select coalesce(a.usage ->> 'model', '') as model,
     a.usage ? 'cost_usd' as has_cost,
     count(*)::int as reports,
@@ -29,8 +29,8 @@ EARLIER = """select coalesce(a.usage ->> 'model', '') as model,
     coalesce(sum((a.usage ->> 'cached_tokens')::numeric), 0)::int8 as cached,
     coalesce(sum((a.usage ->> 'cache_write_tokens')::numeric), 0)::int8 as written,
     coalesce(sum((a.usage ->> 'output_tokens')::numeric), 0)::int8 as output
-from ledger_attempt a where a.usage is not null and a.ended_at <= %(now)s
-    and (%(since)s::timestamptz is null or a.ended_at >= %(since)s) and {of}
+from ledger_attempt a where a.usage is not null and coalesce(a.ended_at <= %(now)s, true)
+    and (%(since)s::timestamptz is null or coalesce(a.ended_at >= %(since)s, true)) and {of}
 group by 1, 2"""
 OF = {
     "task": "a.task_id = %(of)s",
