@@ -15,7 +15,7 @@ from ledger.errors import Invalid, NotFound, VersionMismatch
 from ledger.journal import Kind, Stamp
 from ledger.models import AtLimit, Budget, BudgetPeriod, BudgetUnit, Plan, Task
 from retries.budgets import asking, counting
-from retries.budgets.amounts import check_number, format_amount
+from retries.budgets.amounts import EXAMPLES, check_number, format_amount, parse_amount
 from retries.budgets.prices import Usage, find_cost
 from retries.models import Escalation
 
@@ -77,6 +77,21 @@ def read_spec(given: Any, *, pointer: str = "") -> BudgetSpec:
         at_limit=given.at_limit,
         zone=given.zone,
         pointer=pointer,
+    )
+
+
+def read_declared(value: Any, *, pointer: str) -> BudgetSpec:
+    """Return the budget that a plan's file names: an amount with its unit, or an object."""
+    if isinstance(value, str):
+        limit = parse_amount(value, pointer=pointer)
+        return check_spec(BudgetSpec(unit=limit.unit, amount=limit.number, pointer=pointer))
+    units = [unit for unit in BudgetUnit.values if value.get(unit) is not None]
+    number = value[units[0]] if len(units) == 1 else None
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        raise Invalid(pointer, f"Set either 'tokens' or 'usd' to a number, or write {EXAMPLES}.")
+    terms = {name: str(value[name]) for name in ("period", "at_limit", "zone") if value.get(name)}
+    return check_spec(
+        BudgetSpec(unit=units[0], amount=Decimal(str(number)), pointer=pointer, **terms)
     )
 
 
