@@ -434,6 +434,7 @@ def why_statement(caller: type[Caller], *, pooled: bool) -> str:
         else ("t.agent_id = c.agent_id")
     )
     queues = f", {pools.queues(agent_of(caller)).rstrip().rstrip(',')}" if pooled else ""
+    next_due = f"{NEXT_DUE} and {pools.pool_runs('t')}" if pooled else NEXT_DUE
     return f"""with {caller.cte}{queues}
     select null::uuid as id, c.agent_id as caller_agent, c.agent_name, c.unheard as unseen,
         case when {AWAITS_ANSWER} then 0 else c.idle_s end as idle_s,
@@ -456,7 +457,7 @@ def why_statement(caller: type[Caller], *, pooled: bool) -> str:
                 and {WAITING}
                 and (%(task)s::uuid is null or t.id = %(task)s)
                 and p.paused_at is not null) as plan_paused,
-        {least_of(NEXT_DUE, pooled=pooled)} as next_due_at,
+        {least_of(next_due, pooled=pooled)} as next_due_at,
         {pending} as pending_instructions
     from caller c where c.agent_id is not null"""
 
