@@ -22,7 +22,7 @@ from retries.schemas.attempts import (
     HeartbeatIn,
     ReleaseIn,
     ResultIn,
-    UsageIn,
+    UsageFields,
 )
 from retries.schemas.claims import ClaimIn
 
@@ -120,24 +120,21 @@ def describe_due(claim: dict[str, Any]) -> str:
     )
 
 
-class HeartbeatArguments(In):
+class HeartbeatArguments(UsageFields, In):
     attempt: UUID | None = Field(None, description=ATTEMPT)
     message: str = Field(
         "", max_length=2000, description="what you are doing, for people who watch"
     )
     percent: StrictInt | None = Field(None, ge=0, le=100)
-    usage: UsageIn | None = Field(
-        None, description="tokens and cost since you began the task, if you know them"
-    )
 
 
 def heartbeat(request: Any, given: HeartbeatArguments) -> Reply:
     """Keep your task while you work on it; the reply says whether to stop.
 
-    Call this at least as often as claim_task says.
+    Call this at least as often as claim_task says, with your tokens since then if you know them.
     """
     progress = select(given.model_dump(), "message", "percent")
-    body = HeartbeatIn.model_validate({"progress": progress or None, "usage": given.usage})
+    body = HeartbeatIn.model_validate({"progress": progress or None, "usage": usage_of(given)})
     beat = perform(attempts.attempts_heartbeat, request, find_attempt(request, given.attempt), body)
     if beat["abort_requested"]:
         who = "A budget is used up." if beat["stop_reason"] == "budget_used" else ASKED_TO_STOP
@@ -151,7 +148,11 @@ def heartbeat(request: Any, given: HeartbeatArguments) -> Reply:
     return add_instructions(Reply(text, beat), request, waiting=waiting)
 
 
-class ReportArguments(In):
+def usage_of(given: UsageFields) -> dict[str, Any]:
+    return select(given.model_dump(), *UsageFields.model_fields)
+
+
+class ReportArguments(UsageFields, In):
     attempt: UUID | None = Field(None, description=ATTEMPT)
     status: Literal["success", "failure", "blocked"] = Field(
         description="'blocked' if you can't continue without a person"
@@ -173,9 +174,6 @@ class ReportArguments(In):
     )
     learnings: list[str] = Field(
         default_factory=list, max_length=100, description="facts that help the next attempt"
-    )
-    usage: UsageIn | None = Field(
-        None, description="tokens and cost of the attempt, if you know them"
     )
 
 
@@ -235,7 +233,7 @@ def result_of(given: ReportArguments) -> ResultIn:
         "failure": failure if any(failure.values()) else None,
         "files_modified": [{"path": path} for path in given.files],
         "learnings": given.learnings,
-        "usage": given.usage,
+        "usage": usage_of(given),
         "reclaim": True,
     }
     return ResultIn.model_validate(report)

@@ -30,6 +30,7 @@ from ledger.models import Project
 from ledger.values.text import normalize_newlines
 from retries.models import Channel, EscalationPolicy, Rota
 from retries.on_call import editing
+from retries.on_call.default_answers import list_authors, why_without_author
 from retries.on_call.directories import read_directory, read_schedule
 from retries.on_call.rotas import list_periods
 from retries.on_call.steps import Directory
@@ -144,6 +145,7 @@ class OnCallPage(PageContext):
     people: list[str]
     groups: list[str]
     unreachable: list[str]  # people whom no channel reaches
+    unanswered: list[tuple[str, str]]  # policies whose default answer is not given, and why
     may_edit: bool
 
 
@@ -173,6 +175,7 @@ def show(visit: Visit, form: OnCallForm | None = None) -> HttpResponse:
         people=list(directory.people[:50]),
         groups=sorted(directory.groups)[:50],
         unreachable=find_unreachable(policies, directory, project, now=visit.now),
+        unanswered=find_unanswered(policies, directory, now=visit.now),
         may_edit=may_edit,
     )
     return respond(visit, TEMPLATE, PART, page)
@@ -211,6 +214,16 @@ def find_unreachable(
     reached = Channel.objects.on().reaching(project).filter(person__username__in=names)
     known = set(reached.values_list("person__username", flat=True))
     return [name for name in names if name not in known]
+
+
+def find_unanswered(
+    policies: list[EscalationPolicy], directory: Directory, *, now: datetime
+) -> list[tuple[str, str]]:
+    away = [row for row in policies if row.answer_by_name and row.enabled]
+    away = [row for row in away if row.answer_by_name not in directory.people]
+    authors = list_authors(away[0].project_id, now=now) if away else ()
+    found = ((row.name, why_without_author(row, authors)) for row in away)
+    return [(name, why) for name, why in found if why]
 
 
 # ---- the form

@@ -185,7 +185,7 @@ def note(kind: Kind, budget: Budget, *, stamp: Stamp, **data: Any) -> None:
             "unit": budget.unit,
             "used": as_number(budget.used_now(stamp.at)),
             "limit": as_number(limit),
-            "text": asking.describe_figures(budget, now=stamp.at),
+            "text": asking.describe_with_forecast(budget, now=stamp.at),
         }
         | ({"until": format_timestamp(until)} if until else {})
         | ({"plan": str(budget.plan_id)} if budget.plan_id else {})
