@@ -14,7 +14,6 @@ from django.urls import reverse
 
 from dashboard.form_values import LARGEST, read_form_number, read_whole_number
 from dashboard.frame.access import may_open, takes_form
-from dashboard.frame.navigation import Scope
 from dashboard.frame.rendering import (
     SETTINGS,
     HtmxRequest,
@@ -154,7 +153,7 @@ def index(request: HtmxRequest) -> HttpResponse:
 
 
 def show(visit: Visit, form: OnCallForm | None = None) -> HttpResponse:
-    project, asks = project_of(visit.scope), visit.request.GET
+    project, asks = visit.scope.only, visit.request.GET
     may_edit = may_open(visit.request.user, "on_call_save")
     policies = editing.list_policies(project) if project else []
     rows: list[Any] = list(Rota.objects.filter(project=project).order_by("name")) if project else []
@@ -179,10 +178,6 @@ def show(visit: Visit, form: OnCallForm | None = None) -> HttpResponse:
         may_edit=may_edit,
     )
     return respond(visit, TEMPLATE, PART, page)
-
-
-def project_of(scope: Scope) -> Project | None:
-    return scope.project or (scope.projects[0] if len(scope.projects) == 1 else None)
 
 
 def list_duties(row: Rota, *, now: datetime) -> ListedRota:
@@ -269,7 +264,7 @@ def save(request: HtmxRequest, name: str) -> HttpResponse:
     visit = begin_visit(request, current="settings")
     text = request.POST.get("row", "")
     row = NOUNS[name].objects.filter(pk=as_id(text)).first() if name in NOUNS and text else None
-    project = row.project if row else project_of(visit.scope)
+    project = row.project if row else visit.scope.only
     if name not in NOUNS or project is None or (text and row is None):
         raise Http404("There is nothing to save here.")
     given = {key: normalize_newlines(value) for key, value in request.POST.dict().items()}

@@ -177,7 +177,7 @@ class HookCall:
             found["attempt"] = self.environ["TENFOUR_ATTEMPT"]
         elif task := self.environ.get("TENFOUR_TASK"):
             found["task"] = task
-        if self.tells_usage() and (usage := self.read_usage()):
+        if not more.get("late") and self.tells_usage() and (usage := self.read_usage()):
             found["usage"] = usage
         if self.name in ENDS and isinstance(self.transcript, str):
             from tenfour.sessions.limit_records import read_limit_records
