@@ -126,7 +126,7 @@ def test_tasks_of_a_pool_are_found_whoever_has_them(
         ("pool:nights", [has, waits]),
         ("-pool:nights", [own]),
         ("pool:nights agent:coder", [has]),
-        ("(pool:nights or type:none) state:running", [has]),
+        ("(pool:nights OR type:none) state:running", [has]),
     ):
         page = browser.get(URL, {"q": query})
         assert set(rows(page)) == {str(task.pk) for task in found}, query
