@@ -154,7 +154,7 @@ def claim_untraced(
         "resume": bool(worker_id) and (limit == 1 if resume is None else resume),
         "limited": False,
         "ruled": False,
-        "pooled": pools.is_remembered(caller),
+        "pooled": caller in pools.members,
         "silent": timedelta(seconds=settings.TENFOUR["SILENT_AFTER_SECONDS"]),
         "now": now,
     }
@@ -200,7 +200,7 @@ def take_tasks(caller: Caller, request: dict[str, Any], *, probe: bool) -> list[
     if not rows:
         rows = sql.run(why[type(caller)], **request, **caller.params)
         if rows:
-            pools.remember(caller, in_pools=bool(rows[0]["in_pools"]))
+            pools.members.remember(caller, holds=bool(rows[0]["in_pools"]))
     require_caller(rows, caller, request["now"])
     add_skipped_needs(rows)
     return sorted(rows, key=urgency) if len(rows) > 1 else rows

@@ -17,3 +17,9 @@ AFTER_IMPORT: list[Callable[[Any, Any, Stamp], list[str]]] = []
 AFTER_REPORT: list[Callable[[Row, dict[str, Any], Stamp], bool]] = []
 # An answer that grants more: the escalation and the person's words.
 GRANT: list[Callable[[Any, str, Stamp], None]] = []
+
+
+def take_more(row: Row, usage: dict[str, Any], stamp: Stamp) -> bool:
+    """Run the steps after a report, and return whether one has moved the report's own task."""
+    # They lock rows that many reports share, so they are last in the report's transaction.
+    return any([step(row, usage, stamp) for step in AFTER_REPORT])

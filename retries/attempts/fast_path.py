@@ -1,4 +1,4 @@
-"""A success that affects no other task, in one statement."""
+"""A success that affects no other task: in one statement, or two more if its usage counts."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -10,10 +10,11 @@ from psycopg.types.json import Jsonb
 from ledger import journal
 from ledger.database import sql
 from ledger.database.sql import Row
-from ledger.journal import Kind
+from ledger.journal import Actor, Kind, Stamp
 from ledger.moves import EVENT_COLUMNS, task_to
 from ledger.secrets.redaction import redacted
 from ledger.states import EvidenceLevel, Outcome, TaskState
+from ledger.tasks import steps
 from ledger.tokens import (
     Bearer,
     Caller,
@@ -33,6 +34,7 @@ from retries.attempts.checks.reported import (
 )
 from retries.attempts.live_attempt import IS_LIVE, own_attempt
 from retries.attempts.report_fields import clean_usage
+from retries.claiming.caller_memory import CallerMemory
 from retries.decisions import REPORTED, VERIFIED
 
 
@@ -64,11 +66,11 @@ def done_statement(caller: type[Caller]) -> str:
             and t.needed_by = 0
             and (%(paths)s::text[] is null
                 or ledger_files_outside(t.payload -> 'files', %(paths)s) = '{{}}')
-            and (%(usage)s::jsonb is null or {NOT_COUNTED})
+            and (%(usage)s::jsonb is null or %(counted)s or {NOT_COUNTED})
             and (select b.agent_id from ledger_breaker b where b.agent_id = t.agent_id
                 and ({breaker.HOLDS_BACK} or b.failures > 0)) is null""",
         sets=f"result = %(result)s, proof = {PROOF_SQL}",
-        columns=EVENT_COLUMNS,
+        columns=(*EVENT_COLUMNS, "plan_id"),
     )
     return f"""with {caller.cte}, live as materialized (
         select a.task_id from ledger_attempt a, caller c
@@ -80,7 +82,7 @@ def done_statement(caller: type[Caller]) -> str:
             report_digest = %(report_digest)s, decision = %(decision)s,
             usage = coalesce(%(usage)s, a.usage),
             checks = %(checks)s, tree = %(tree)s
-        where a.id = (select former_attempt from moved)
+        where a.id = (select former_attempt from moved) returning old.usage
     ), journaled as ({
         journal.insert(
             "moved",
@@ -89,11 +91,20 @@ def done_statement(caller: type[Caller]) -> str:
             data="jsonb_build_object('attempt', m.attempts, 'proof', m.proof)",
         )
     })
-    select m.id, m.version, c.agent_id as caller_agent, {select_unseen("m.id")}
+    select m.id, m.version, m.project_id, m.agent_id, m.plan_id, c.agent_id as caller_agent,
+        c.actor_type, c.actor_id, c.actor_name, {select_unseen("m.id")},
+        (select usage from closed) as usage_before,
+        %(usage)s::jsonb is not null and (m.id is null or %(counted)s) and exists (
+            select from ledger_task t
+            where t.id = (select task_id from live) and not {NOT_COUNTED}) as is_counted
     from caller c left join moved m on true"""
 
 
 DONE: Statements = {caller: done_statement(caller) for caller in (Bearer, TrustedCaller)}
+
+
+# whose usage counts for budgets
+counted = CallerMemory()
 
 
 def finish_done(
@@ -110,21 +121,43 @@ def finish_done(
     now: datetime,
 ) -> Row | None:
     """Finish a successful attempt's task; None if the success may have consequences."""
-    checks = clean_checks(checks)
-    rows = sql.run(
-        DONE[type(caller)],
-        attempt=attempt_id,
-        exit=exit_code,
-        result=Jsonb(redacted(result)),
-        report_digest=digest,
-        decision=Jsonb(decision_of(exit_code)),
-        usage=Jsonb(known) if (known := clean_usage(usage)) else None,
-        checks=Jsonb(checks) if checks else None,
-        tree=Jsonb(tree) if tree else None,
-        paths=paths,
-        proofs=Jsonb(judge_checks(checks, tree)),
-        now=now,
-        **caller.params,
-    )
-    moved = require_caller(rows, caller, now)
-    return moved[0] if moved else None
+    checks, usage = clean_checks(checks), clean_usage(usage)
+    params = {
+        "attempt": attempt_id,
+        "exit": exit_code,
+        "result": Jsonb(redacted(result)),
+        "report_digest": digest,
+        "decision": Jsonb(decision_of(exit_code)),
+        "usage": Jsonb(usage) if usage else None,
+        "checks": Jsonb(checks) if checks else None,
+        "tree": Jsonb(tree) if tree else None,
+        "paths": paths,
+        "proofs": Jsonb(judge_checks(checks, tree)),
+        "now": now,
+    }
+    if usage and caller in counted:
+        return finish_counted(params, usage, caller=caller, now=now)
+    row = run_done(params, is_counted=False, caller=caller, now=now)
+    if usage and row["is_counted"]:
+        counted.remember(caller, holds=True)
+        return finish_counted(params, usage, caller=caller, now=now)
+    return row if row["id"] else None
+
+
+@sql.atomic
+def finish_counted(
+    params: dict[str, Any], usage: dict[str, Any], *, caller: Caller, now: datetime
+) -> Row | None:
+    row = run_done(params, is_counted=True, caller=caller, now=now)
+    counted.remember(caller, holds=row["is_counted"])
+    if not row["id"]:
+        return None
+    actor = Actor(row["actor_type"], row["actor_id"], row["actor_name"])
+    steps.take_more(row, usage, Stamp(actor, now, caller.params["request_id"]))
+    return row
+
+
+def run_done(params: dict[str, Any], *, is_counted: bool, caller: Caller, now: datetime) -> Row:
+    rows = sql.run(DONE[type(caller)], **params, counted=is_counted, **caller.params)
+    require_caller(rows, caller, now)
+    return rows[0]

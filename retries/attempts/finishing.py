@@ -87,7 +87,7 @@ def finish_attempt(
 def finish_done(
     attempt_id: UUID, report: Report, *, digest: bytes, caller: Caller, now: datetime
 ) -> Reply | None:
-    """End a successful attempt in one statement; None if its success has consequences."""
+    """End a successful attempt in few statements; None if its success has consequences."""
     moved = fast_path.finish_done(
         attempt_id,
         result=report.result,
@@ -172,16 +172,11 @@ def settle(row: Row, report: Report, *, caller: Caller, now: datetime) -> Reply 
         record_outside(row, outside, caller=known, now=now)
     follow(row, decision, report, error=error or "", caller=known, now=now)
     counted = row | {"usage_before": moved["usage_before"]}
-    if report.usage and take_more_steps(counted, report.usage, Stamp(actor, now, request_id)):
+    if report.usage and steps.take_more(counted, report.usage, Stamp(actor, now, request_id)):
         moved |= read_current(row["id"])
     return Reply(
         with_task(fields, row["id"], moved["state"], moved["version"]), worker_id=row["worker_id"]
     )
-
-
-def take_more_steps(row: Row, usage: dict[str, Any], stamp: Stamp) -> bool:
-    # They lock rows that many reports share, so they are last.
-    return any([step(row, usage, stamp) for step in steps.AFTER_REPORT])
 
 
 def read_current(task_id: UUID) -> Row:

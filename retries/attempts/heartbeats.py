@@ -127,8 +127,7 @@ def count_usage(attempt_id: UUID, usage: dict[str, Any], *, now: datetime) -> bo
     if not stored:  # a report came in between, and counted
         return False
     row = tasks[0] | stored[0]
-    for step in steps.AFTER_REPORT:
-        step(row, usage, Stamp(SYSTEM, now))
+    steps.take_more(row, usage, Stamp(SYSTEM, now))
     is_used_up: bool = sql.run(IS_SPENT, id=row["id"], now=now)[0]["is_spent"]
     return is_used_up
 

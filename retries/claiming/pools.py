@@ -4,8 +4,8 @@ from uuid import UUID
 
 from ledger.database import sql
 from ledger.states import Outcome, RetryOn
-from ledger.tokens import Bearer, Caller, TrustedCaller
 from retries.breaker import HOLDS_BACK
+from retries.claiming.caller_memory import CallerMemory
 
 # A task is kept from the agent that failed it no longer than this after it could be retried.
 MOST_WITHHELD = "interval '1 hour'"
@@ -100,33 +100,5 @@ def pick_best_of_queues(*, where: str, order: str, columns: str, limit: str) -> 
             ) found limit {limit}"""
 
 
-# ---- whose claims look at pools
-
-# Few agents are in pools, and the statement that looks at them takes longer. A process remembers
-# who needed it, so that they need no second statement; whether that is still so decides nothing.
-MOST_REMEMBERED = 10_000
-members: set[bytes | UUID] = set()
-
-
-def key_of(caller: Caller) -> bytes | UUID | None:
-    if isinstance(caller, Bearer):
-        return caller.digest
-    if isinstance(caller, TrustedCaller) and caller.agent:
-        return caller.agent.pk
-    return None
-
-
-def is_remembered(caller: Caller) -> bool:
-    return key_of(caller) in members
-
-
-def remember(caller: Caller, *, in_pools: bool) -> None:
-    key = key_of(caller)
-    if key is None or (key in members) == in_pools:
-        return
-    if not in_pools:
-        members.discard(key)
-        return
-    if len(members) >= MOST_REMEMBERED:
-        members.clear()
-    members.add(key)
+# Few agents are in pools, and the statement that looks at them takes longer.
+members = CallerMemory()

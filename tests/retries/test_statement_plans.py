@@ -39,12 +39,14 @@ DONE = {
     "result": Jsonb({}),
     "report_digest": b"",
     "usage": None,
+    "counted": False,
     "paths": None,
     "checks": None,
     "tree": None,
     "proofs": Jsonb({}),
     "decision": Jsonb({}),
 }
+USED = {"usage": Jsonb({"input_tokens": 5}), "counted": True}
 RENEWED = {"progress": None, "output": None, "extend": None}
 SIGNALED = {
     "type": "fs_write",
@@ -100,6 +102,7 @@ def hot(agent: Agent) -> dict[str, tuple[str, dict[str, Any]]]:
         "rules of a signal": (firing.FIRE_SIGNAL[Bearer], SIGNALED | BEARER),
         "rules of a claim": (firing.FIRE_CLAIM[Bearer], {"attempts": [uuid4()]} | BEARER),
         "done": (fast_path.DONE[Bearer], DONE | BEARER),
+        "done with usage": (fast_path.DONE[Bearer], DONE | USED | BEARER),
         "enqueue": (enqueuing.ENQUEUE, {"shared": Jsonb(task)} | known),
         "enqueue alike": (enqueuing.ENQUEUE_ALIKE, alike | known),
         "enqueue many": (enqueuing.ENQUEUE_MANY, parts | known),

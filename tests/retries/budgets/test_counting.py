@@ -4,6 +4,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+import psycopg
 import pytest
 from django.db import transaction
 from hypothesis import given
@@ -17,7 +18,7 @@ from ledger.models import Agent, Budget, Event, Plan, Project, Task
 from ledger.models.budget import FOREVER
 from ledger.pools import membership
 from ledger.tokens import TrustedCaller
-from retries.attempts import finishing
+from retries.attempts import fast_path, finishing
 from retries.attempts.report_fields import Report
 from retries.budgets import asking, counting, editing, prices, reading
 from retries.budgets.amounts import parse_amount
@@ -81,19 +82,47 @@ def test_a_late_report_and_one_without_usage_count_nothing(agent: Agent) -> None
     assert current(budget).used == 0
 
 
-@pytest.mark.parametrize(("is_own", "usage"), [(False, True), (True, False), (True, True)])
-def test_a_success_that_counts_for_no_budget_takes_one_statement(
-    agent: Agent, is_own: bool, usage: bool
+@pytest.mark.parametrize(
+    ("is_own", "usage", "most"),
+    [(False, True, [1, 1]), (True, False, [1, 1]), (True, True, [4, 3])],
+)
+def test_a_success_takes_one_statement_and_two_more_if_its_usage_counts(
+    agent: Agent, is_own: bool, usage: bool, most: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The first report that counts also takes the statement that finds it out."""
+    sent: list[str] = []
+    execute = psycopg.Cursor.execute
+
+    def execute_and_note(*args: Any, **kwargs: Any) -> Any:
+        sent.append(str(args[1]))
+        return execute(*args, **kwargs)
+
+    monkeypatch.setattr(psycopg.Cursor, "execute", execute_and_note)
+    fast_path.counted.keys.clear()
     other = make_agent("other", project=make_project("other"))
-    set_budget(agent if is_own else other, 10_000)
-    make_task(agent)
+    budget = set_budget(agent if is_own else other, 10_000)
     said = Report(usage={"input_tokens": 5} if usage else None)
     caller = TrustedCaller(SYSTEM, agent=agent)
-    done = finishing.finish_done(
-        attempt_of(claim(agent)), said, digest=b"0" * 32, caller=caller, now=NOW
-    )
-    assert (done is None) is (is_own and usage)
+    took = []
+    for _ in most:
+        make_task(agent)
+        attempt = attempt_of(claim(agent))
+        sent.clear()
+        finishing.finish_attempt(attempt, said, caller=caller, now=NOW)
+        took.append(len([each for each in sent if "SAVEPOINT" not in each]))
+    assert took == most
+    assert current(budget).used == (10 if is_own and usage else 0)
+
+
+def test_reports_take_one_statement_again_once_no_budget_is_left(agent: Agent) -> None:
+    budget, caller = set_budget(agent, 10_000), TrustedCaller(SYSTEM, agent=agent)
+    make_task(agent)
+    spend(agent)
+    assert caller in fast_path.counted
+    budget.delete()
+    make_task(agent)
+    spend(agent)
+    assert caller not in fast_path.counted
 
 
 @pytest.mark.parametrize(
