@@ -33,17 +33,19 @@ from retries.decisions import BUDGET_USED
 PROGRESS_BYTES = 8192
 OUTPUT_BYTES = 4096
 # Usage that a budget counts is stored with what it adds to the budget: see count_usage.
-USAGE = f"""case when %(usage)s::jsonb is not null and (
-                select {NOT_COUNTED} from ledger_task t where t.id = a.task_id)
-            then %(usage)s::jsonb else a.usage end"""
+USAGE = f""" usage = case when (
+                select {NOT_COUNTED} from ledger_task t where t.id = a.task_id
+            ) then %(usage)s::jsonb else a.usage end,"""
+IS_UNCOUNTED = " %(usage)s::jsonb is distinct from b.usage as is_uncounted,"
 
 
-def heartbeat_statement(caller: type[Caller]) -> str:
+def heartbeat_statement(caller: type[Caller], *, has_usage: bool = False) -> str:
+    # Without usage, the statement looks at no budget.
+    usage, is_uncounted = (USAGE, IS_UNCOUNTED) if has_usage else ("", "")
     return f"""with {caller.cte}, beat as (
-        update ledger_attempt a set heartbeat_at = %(now)s, heartbeats = a.heartbeats + 1,
+        update ledger_attempt a set heartbeat_at = %(now)s, heartbeats = a.heartbeats + 1,{usage}
             progress = coalesce(%(progress)s, a.progress),
-            last_output = coalesce(%(output)s, a.last_output), usage = {USAGE},
-            lease_expires_at = greatest(
+            last_output = coalesce(%(output)s, a.last_output), lease_expires_at = greatest(
                 a.lease_expires_at,
                 %(now)s + coalesce(%(extend)s, a.lease_s) * interval '1 second')
         from caller c where a.id = %(attempt)s and {IS_LIVE} and {own_attempt(caller)}
@@ -53,8 +55,7 @@ def heartbeat_statement(caller: type[Caller]) -> str:
     select b.id, b.agent_id, b.lease_expires_at, b.deadline_at, {select_unseen("b.id")},
         s.abort_requested or s.is_spent as abort_requested,
         case when s.abort_requested then 'abort' when s.is_spent then '{BUDGET_USED}' end
-            as stop_reason,
-        coalesce(%(usage)s::jsonb <> coalesce(b.usage, '{{}}'), false) as is_uncounted,
+            as stop_reason,{is_uncounted}
         {pending_instructions("b.agent_id")} as pending_instructions
     from caller c left join beat b on true left join lateral (
         select t.abort_requested_at is not null as abort_requested, {is_spent("t")} as is_spent
@@ -63,6 +64,9 @@ def heartbeat_statement(caller: type[Caller]) -> str:
 
 
 HEARTBEAT: Statements = {caller: heartbeat_statement(caller) for caller in (Bearer, TrustedCaller)}
+USED_SO_FAR: Statements = {
+    caller: heartbeat_statement(caller, has_usage=True) for caller in HEARTBEAT
+}
 
 
 def renew_lease(
@@ -88,14 +92,15 @@ def renew_lease(
     if progress is not None and len(json.dumps(progress)) > PROGRESS_BYTES:
         raise Invalid("/progress", f"progress has at most {PROGRESS_BYTES} bytes.")
     known = clean_usage(usage)
+    more = {"usage": Jsonb(known)} if known else {}
     rows = sql.run(
-        HEARTBEAT[type(caller)],
+        (USED_SO_FAR if known else HEARTBEAT)[type(caller)],
         attempt=attempt_id,
         progress=Jsonb(redacted(progress)) if progress is not None else None,
         output=last_lines(output) if output is not None else None,
         extend=extend_s,
-        usage=Jsonb(known) if known else None,
         now=now,
+        **more,
         **caller.params,
     )
     found = require_caller(rows, caller, now)
