@@ -115,10 +115,11 @@ def renew_lease(
     return found[0]
 
 
-# The task is locked before its attempt, as reports do.
+# The task is locked before its attempt, as reports do. If another transaction has it, the next
+# heartbeat or the report tells as much and more.
 HOLD = """select t.id, t.project_id, t.plan_id, t.agent_id from ledger_task t
 where t.id = (select a.task_id from ledger_attempt a where a.id = %(attempt)s)
-    and t.current_attempt = %(attempt)s for no key update"""
+    and t.current_attempt = %(attempt)s for no key update skip locked"""
 STORE_USAGE = f"""update ledger_attempt a set usage = %(usage)s
 where a.id = %(attempt)s and {IS_LIVE} returning old.usage as usage_before"""
 IS_SPENT = f"select {is_spent('t')} as is_spent from ledger_task t where t.id = %(id)s"
@@ -129,7 +130,7 @@ def count_usage(attempt_id: UUID, usage: dict[str, Any], *, now: datetime) -> bo
     """Count what a live attempt has used so far; return whether a budget is used up."""
     tasks = sql.run(HOLD, attempt=attempt_id)
     stored = sql.run(STORE_USAGE, attempt=attempt_id, usage=Jsonb(usage)) if tasks else []
-    if not stored:  # a report came in between, and counted
+    if not stored:
         return False
     row = tasks[0] | stored[0]
     steps.take_more(row, usage, Stamp(SYSTEM, now))
