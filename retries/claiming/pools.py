@@ -50,23 +50,27 @@ def find_last_failed(task_id: UUID) -> UUID | None:
     return found
 
 
-def pool_runs(task: str) -> str:
-    """Return the condition that the pool of a retry that waits for one member is not paused."""
-    return f"""({task}.retry_on is distinct from '{RetryOn.SAME}' or {task}.pool_id is null
-                or (select h.paused from ledger_agent h where h.id = {task}.pool_id) is not true)"""
-
-
 def may_retry(agent: str, task: str = "ledger_task") -> str:
-    """Return the condition that an agent may retry a task of a pool, and no other should."""
-    # Only few rows get past the first comparisons, which read nothing more.
-    return f"""{pool_runs(task)}
-                and ({task}.retry_on is distinct from '{RetryOn.OTHER}' or {task}.pool_id is null
+    """Return the condition that no other member of a task's pool should retry it."""
+    # Only few rows get past the first comparison, which reads nothing more.
+    return f"""({task}.retry_on is distinct from '{RetryOn.OTHER}' or {task}.pool_id is null
                 or {task}.attempts = 0
                 or coalesce({task}.due_at, {task}.updated_at) < %(now)s - {MOST_WITHHELD}
                 or {last_failed_agent(task)} is distinct from {agent}
                 or not exists (select from ledger_poolmember s
                     join ledger_agent o on o.id = s.agent_id
                     where s.pool_id = {task}.pool_id and o.id <> {agent} and {is_able("o")}))"""
+
+
+def pool_runs(task: str) -> str:
+    """Return the condition that the pool of a retry that waits for one member is not paused."""
+    return f"""({task}.retry_on is distinct from '{RetryOn.SAME}' or {task}.pool_id is null
+                or {task}.pool_id in (select queue from queues))"""
+
+
+def may_take(agent: str, task: str = "ledger_task") -> str:
+    """Return the condition that a member may take a task of a pool before all others."""
+    return f"{pool_runs(task)} and {may_retry(agent, task)}"
 
 
 def pick_from_queues(*, where: str, order: str, columns: str, limit: str = "1") -> str:
