@@ -59,6 +59,7 @@ TASK_KEYS = (
     *("not_before", "budget", "payload", "verify", "options", *TEXTS, *LISTS, *DEFAULTS),
 )
 BUDGET_KEYS = ("tokens", "usd", "period", "at_limit", "zone")
+BUDGET_LENGTH, MOST_BUDGET = 64, 10**15
 BACKOFF_KEYS = ("base_delay_ms", "max_delay_ms", "exponential_base", "jitter")
 OPTION_KEYS = ("name", "title", "description")
 KINDS: dict[type, str] = {
@@ -439,12 +440,23 @@ def read_time(values: Mapping[str, Any], name: str, at: str = "") -> datetime | 
 def read_budget(values: Mapping[str, Any], at: str = "") -> str | dict[str, Any] | None:
     # `retries.budgets` reads the amount when the plan is imported.
     value, here = values.get("budget"), f"{at}/budget"
+    if not value:
+        return None
     if isinstance(value, dict):
         refuse_unknown_keys(value, BUDGET_KEYS, here)
-    elif value is not None and not isinstance(value, str):
+    terms = value.values() if isinstance(value, dict) else [value]
+    if not all(map(is_budget_term, terms)) or not isinstance(value, str | dict):
         example = "'500000 tokens', '5 USD' or {usd: 5, period: day}"
         raise Invalid(here, f"budget must be an amount with its unit, such as {example}.")
-    return value or None
+    return value
+
+
+def is_budget_term(value: Any) -> bool:
+    # What the database can't store, such as an infinite number, is refused here.
+    if isinstance(value, str):
+        return value.isprintable() and len(value) <= BUDGET_LENGTH
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value is None or (is_number and abs(value) <= MOST_BUDGET)
 
 
 def read_strings(values: Mapping[str, Any], name: str, at: str) -> list[str]:

@@ -127,6 +127,9 @@ def test_a_producer_sets_budgets_and_does_not_change_them(send: Any) -> None:
         ("500,000 tokens", "{tokens: 5, period: week}"),
         ("500,000 tokens", "{tokens: 5, zone: Mars/Olympus}"),
         ("500,000 tokens", "[5]"),
+        ("500,000 tokens", '"5 USD\\0"'),
+        ("500,000 tokens", "{tokens: " + "9" * 400 + "}"),
+        ("500,000 tokens", "x" * 100),
     ],
 )
 @pytest.mark.parametrize("query", ["", "&dry_run=true"])
