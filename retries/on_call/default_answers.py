@@ -10,7 +10,8 @@ from django.db import transaction
 
 from ledger.errors import Refusal
 from ledger.journal import Actor, Kind, Stamp
-from ledger.models import Token, TokenKind
+from ledger.models import Token
+from ledger.models.token import TokenKind
 from ledger.secrets.names import is_secret_name
 from retries.escalations import answering, choices, lifecycle
 from retries.escalations.choices import Choice

@@ -6,9 +6,9 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from django.db import connection
-from django.test.utils import CaptureQueriesContext
+from psycopg.types.json import Jsonb
 
+from ledger.database import sql
 from ledger.database.sql import Row
 from ledger.journal import SYSTEM
 from ledger.models import Agent, Attempt, Budget, Event, Task
@@ -135,20 +135,22 @@ def test_a_new_day_counts_what_was_used_in_it(agent: Agent) -> None:
     assert found.used_now(later) == expected
 
 
-@pytest.mark.parametrize("other", [False, True])
-def test_without_a_budget_of_its_own_a_heartbeat_is_one_statement(
-    agent: Agent, other: bool
+@pytest.mark.parametrize(("has_budget", "is_own"), [(False, False), (True, False), (True, True)])
+def test_a_heartbeat_that_counts_for_no_budget_takes_one_statement(
+    agent: Agent, has_budget: bool, is_own: bool
 ) -> None:
     attempt = begin(agent)
-    if other:
-        elsewhere = make_task(agent)
-        set_budget(agent, 10_000, task=elsewhere)
-    with CaptureQueriesContext(
-        connection,
-    ) as run:
-        beat(agent, attempt, input_tokens=300)
-    assert len(run.captured_queries) <= 1
-    assert Attempt.objects.get(pk=attempt).usage == {"input_tokens": 300}
+    own = Task.objects.get().pk
+    if has_budget:
+        set_budget(agent, 10_000, task=own if is_own else make_task(agent))
+    caller = TrustedCaller(SYSTEM, agent=agent)
+    params = {"attempt": attempt, "progress": None, "output": None, "extend": None, "now": NOW}
+    usage = Jsonb({"input_tokens": 300})
+    statement = heartbeats.USED_SO_FAR[TrustedCaller]
+    [row] = sql.run(statement, **params, usage=usage, **caller.params)
+    assert row["is_uncounted"] is is_own
+    stored = None if is_own else {"input_tokens": 300}
+    assert Attempt.objects.get(pk=attempt).usage == stored
 
 
 def test_a_report_after_a_heartbeat_of_an_attempt_without_budget_is_counted_once(

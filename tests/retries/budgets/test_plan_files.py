@@ -93,21 +93,21 @@ def test_the_same_file_again_changes_nothing_and_another_amount_is_synced(send: 
 def test_what_a_person_changed_stays_until_the_file_names_another_amount(send: Any) -> None:
     send(YAML, kind="operator")
     Budget.objects.filter(task=None).update(amount=50)
-    assert send(YAML.replace("Use it", "Use it well"), kind="operator").status_code == 200
+    assert send(YAML.replace("Use it", "Use it well"), kind="operator").status_code == 201
     assert Budget.objects.get(task=None).amount == 50
 
 
 def test_a_budget_stays_when_the_file_names_none_any_more(send: Any) -> None:
     send(YAML, kind="operator")
     bare = "\n".join(line for line in YAML.split("\n") if "budget" not in line)
-    assert send(bare, kind="operator").status_code == 200
+    assert send(bare, kind="operator").status_code == 201
     assert len(listed()) == 2
 
 
 def test_a_producer_sets_budgets_and_does_not_change_them(send: Any) -> None:
     send(YAML)
     answer = send(YAML.replace("500,000", "900,000"))
-    assert answer.status_code == 200
+    assert answer.status_code == 201
     assert answer.body["warnings"] == [
         "The budget of task Write it stays at 500,000 tokens: only people change budgets."
     ]
