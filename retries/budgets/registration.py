@@ -32,7 +32,7 @@ def set_for_plan(found: ImportResult, options: ImportOptions, stamp: Stamp) -> l
     project, new = found.plan.project_id, {*found.diff.added}
     new |= {ref for ref, names in found.diff.changed.items() if "budget" in names}
     ids = {row["ref"]: row["id"] for row in found.tasks}
-    declared = [
+    declared: list[tuple[Scope, Any, str]] = [
         (Scope(project, task_id=ids[task.ref]), task.budget, f"/tasks/{n}/budget")
         for n, task in enumerate(found.file.tasks)
         if task.budget and task.ref in new
