@@ -401,7 +401,8 @@ def test_what_a_running_command_used_so_far_reaches_the_attempt(
     id = the_task(producer).current_attempt or ""
     wait_until(lambda: producer.tasks.attempt(id).usage == {"input_tokens": 7})
     go.touch()
-    assert running.wait(timeout=PATIENCE_S) == 0
+    running.communicate(timeout=PATIENCE_S)
+    assert running.returncode == 0
 
 
 def test_the_limits_that_a_stream_tells_reach_the_account(
