@@ -38,7 +38,7 @@ with caller as materialized (
             and t.needed_by = 0
             and (%(paths)s::text[] is null
                 or ledger_files_outside(t.payload -> 'files', %(paths)s) = '{}')
-            and (%(usage)s::jsonb is null or (
+            and (%(usage)s::jsonb is null or %(counted)s or (
                 (select true from ledger_budget b where b.task_id = t.id limit 1) is null
                 and (select true from ledger_budget b where b.plan_id = t.plan_id limit 1) is null
                 and (select true from ledger_budget b where b.project_id = t.project_id
@@ -46,13 +46,14 @@ with caller as materialized (
             and (select b.agent_id from ledger_breaker b where b.agent_id = t.agent_id
                 and (b.state <> 'closed' or b.failures > 0)) is null and t.state in ('queued',
                     'running', 'retry', 'blocked', 'escalated')
-    returning t.id, t.project_id, t.agent_id, t.state, t.attempts, t.version, t.proof, old.state as
-        from_state,
+    returning t.id, t.project_id, t.agent_id, t.state, t.attempts, t.version, t.proof, t.plan_id,
+        old.state as from_state,
         old.current_attempt as former_attempt), closed as (
         update ledger_attempt a set outcome = 'success', ended_at = greatest(%(now)s, a.started_at),
-            report_digest = %(report_digest)s, decision = %(decision)s, usage = %(usage)s,
+            report_digest = %(report_digest)s, decision = %(decision)s,
+            usage = coalesce(%(usage)s, a.usage),
             checks = %(checks)s, tree = %(tree)s
-        where a.id = (select former_attempt from moved)
+        where a.id = (select former_attempt from moved) returning old.usage
     ), journaled as (
     insert into ledger_event (id, at, project_id, kind, subject_type, subject_id, agent_id,
         from_state, to_state, actor_type, actor_id, actor_name, data, request_id)
@@ -61,6 +62,15 @@ with caller as materialized (
         m.state, c.actor_type, c.actor_id, c.actor_name, jsonb_build_object('attempt', m.attempts,
             'proof', m.proof), %(request_id)s
     from moved m, caller c)
-    select m.id, m.version, c.agent_id as caller_agent, case when m.id is null then c.unheard else
-        c.unseen end as unseen
+    select m.id, m.version, m.project_id, m.agent_id, m.plan_id, c.agent_id as caller_agent,
+        c.actor_type, c.actor_id, c.actor_name, case when m.id is null then c.unheard else c.unseen
+            end as unseen,
+        (select usage from closed) as usage_before,
+        %(usage)s::jsonb is not null and (m.id is null or %(counted)s) and exists (
+            select from ledger_task t
+            where t.id = (select task_id from live) and not (
+                (select true from ledger_budget b where b.task_id = t.id limit 1) is null
+                and (select true from ledger_budget b where b.plan_id = t.plan_id limit 1) is null
+                and (select true from ledger_budget b where b.project_id = t.project_id
+                    and b.plan_id is null and b.task_id is null limit 1) is null)) as is_counted
     from caller c left join moved m on true
