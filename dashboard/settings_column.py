@@ -14,7 +14,6 @@ from dashboard.lists.compiled_queries import compiled
 from dashboard.lists.shared_queries import CountOf
 from dashboard.notifications.delivery_queries import select_given_up
 from dashboard.people.queries import members_of, select_people
-from dashboard.people.views import project_of
 from dashboard.tokens.queries import select_tokens
 from dashboard.wording.formatting import COUNT_CAP, capped
 from ledger.models import Project
@@ -62,7 +61,7 @@ class ColumnGroup:
 
 
 def list_groups(request: HttpRequest, scope: Scope, *, now: datetime) -> list[ColumnGroup]:
-    counts: dict[str, int] = next(iter(count_entries(project_of(scope), scope.project, now)), {})
+    counts: dict[str, int] = next(iter(count_entries(scope.only, scope.project, now)), {})
     groups = (
         ColumnGroup(
             title,

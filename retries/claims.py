@@ -340,8 +340,7 @@ def locked_result(why: Row, task: UUID, *, now: datetime) -> ClaimResult:
     # A claim does not wait for the row: whatever holds it, such as an import of its plan, could
     # wait for rows that the claim holds.
     row, caller_agent = fetch_task(task), why["caller_agent"]
-    if row["agent_id"] != caller_agent:
-        check_member(row, caller_agent)
+    check_member(row, caller_agent)
     is_due = row["state"] == TaskState.RETRY and row["due_at"] <= now
     if (start := why["next_start_at"]) and start > now:
         noun = "task" if row["blocked_reason"] else "task's plan"
@@ -362,11 +361,11 @@ def locked_result(why: Row, task: UUID, *, now: datetime) -> ClaimResult:
 
 
 def check_member(row: Row, agent_id: UUID) -> None:
-    """Raise NotFound if the task is not in a pool of the agent, and the reason if it is paused."""
-    pool = Agent.objects.filter(pk=row["agent_id"], member_seats__agent=agent_id).first()
-    if pool is None:
+    """Raise NotFound if the task is of no queue of the agent, and the reason if it is paused."""
+    pool = Agent.objects.filter(pk=row["pool_id"], member_seats__agent=agent_id).first()
+    if row["agent_id"] not in (agent_id, pool and pool.pk):
         raise NotFound(f"There is no task {row['id']}.")
-    if pool.paused:
+    if pool and pool.paused and row["state"] in WAITING:
         raise held_back(row, f"The pool {pool.name} is paused.")
 
 

@@ -190,6 +190,7 @@ def heartbeat(
     check: str | None = None,
     limits: Sequence[Mapping[str, Any]] | None = None,
     limit_records: Sequence[Mapping[str, Any]] | None = None,
+    usage: Usage | None = None,
 ) -> Call[Heartbeat]:
     """Renew a live attempt's lease and report progress; refused once it has ended.
 
@@ -197,11 +198,12 @@ def heartbeat(
     has changed in the source, and `environment` where it runs, by name; the next attempt reads
     both. `check` is the command that checks the work. `limits` are windows of the agent's account:
     window (five_hours, week, credit), used (a share), resets_at. `limit_records` tell them as the
-    agent's program does: a rate_limit_event, or `{"headers": {…}}` of its model's answer.
+    agent's program does: a rate_limit_event, or `{"headers": {…}}` of its model's answer. `usage`
+    are the tokens and the cost since the attempt began, which budgets count.
     """
     progress = given({"message": message, "percent": percent, "details": details})
     fields = {"output": output, "extend_s": extend_s, "diff": diff, "environment": environment}
-    told = {"limits": limits, "limit_records": limit_records}
+    told = {"limits": limits, "limit_records": limit_records, "usage": usage}
     body = given({"progress": progress or None, **fields, "check": check, **told})
     return Call("POST", f"/v1/attempts/{part(attempt)}/heartbeat", Heartbeat.read, body)
 

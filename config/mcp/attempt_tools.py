@@ -22,6 +22,7 @@ from retries.schemas.attempts import (
     HeartbeatIn,
     ReleaseIn,
     ResultIn,
+    UsageFields,
 )
 from retries.schemas.claims import ClaimIn
 
@@ -119,7 +120,7 @@ def describe_due(claim: dict[str, Any]) -> str:
     )
 
 
-class HeartbeatArguments(In):
+class HeartbeatArguments(UsageFields, In):
     attempt: UUID | None = Field(None, description=ATTEMPT)
     message: str = Field(
         "", max_length=2000, description="what you are doing, for people who watch"
@@ -130,10 +131,10 @@ class HeartbeatArguments(In):
 def heartbeat(request: Any, given: HeartbeatArguments) -> Reply:
     """Keep your task while you work on it; the reply says whether to stop.
 
-    Call this at least as often as claim_task says.
+    Call this at least as often as claim_task says, with your tokens since then if you know them.
     """
     progress = select(given.model_dump(), "message", "percent")
-    body = HeartbeatIn.model_validate({"progress": progress or None})
+    body = HeartbeatIn.model_validate({"progress": progress or None, "usage": usage_of(given)})
     beat = perform(attempts.attempts_heartbeat, request, find_attempt(request, given.attempt), body)
     if beat["abort_requested"]:
         who = "A budget is used up." if beat["stop_reason"] == "budget_used" else ASKED_TO_STOP
@@ -147,7 +148,11 @@ def heartbeat(request: Any, given: HeartbeatArguments) -> Reply:
     return add_instructions(Reply(text, beat), request, waiting=waiting)
 
 
-class ReportArguments(In):
+def usage_of(given: UsageFields) -> dict[str, Any]:
+    return select(given.model_dump(), *UsageFields.model_fields)
+
+
+class ReportArguments(UsageFields, In):
     attempt: UUID | None = Field(None, description=ATTEMPT)
     status: Literal["success", "failure", "blocked"] = Field(
         description="'blocked' if you can't continue without a person"
@@ -228,6 +233,7 @@ def result_of(given: ReportArguments) -> ResultIn:
         "failure": failure if any(failure.values()) else None,
         "files_modified": [{"path": path} for path in given.files],
         "learnings": given.learnings,
+        "usage": usage_of(given),
         "reclaim": True,
     }
     return ResultIn.model_validate(report)

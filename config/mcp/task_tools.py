@@ -14,7 +14,9 @@ from ledger.schemas.shared import AGENT_ID_OR_NAME, CURSOR, PLAN_ID_OR_REF, STAT
 from ledger.schemas.tasks import TaskIn, TaskQuery
 from ledger.tasks.spec import MAX_ATTEMPTS, MAX_NEEDS, TITLE_LENGTH
 from retries.api import plans, tasks
+from retries.api.settings import budgets
 from retries.api.tasks import EnqueueQuery
+from retries.schemas.settings.budgets import BudgetQuery
 
 LISTED = (
     *("id", "ref", "plan", "title", "type", "state", "blocked_reason", "not_before", "agent"),
@@ -102,6 +104,29 @@ def get_plan_forecast(request: Any, given: ForecastArguments) -> Reply:
         amounts = (f"{cost[name]:,.2f}" for name in ("median", "low", "high"))
         said += " Cost in {}: {}, 80% between {} and {}.".format(found["cost_unit"], *amounts)
     return Reply(said, found)
+
+
+class BudgetsArguments(In):
+    plan: str = Field("", description=PLAN_ID_OR_REF)
+    limit: StrictInt = Field(20, ge=1, le=100)
+    cursor: str = Field("", description=CURSOR)
+
+
+def list_budgets(request: Any, given: BudgetsArguments) -> Reply:
+    """List budgets of the project, its plans and its tasks, with what is used of them."""
+    page = perform(budgets.budgets_list, request, BudgetQuery(task=None, **given.model_dump()))
+    lines = [f"- {describe_budget(each)}" for each in page["data"]]
+    count = f"{len(lines)} listed." if lines else "There is no budget here."
+    data = {"budgets": page["data"], **select(page, "next_cursor")}
+    return Reply(count, data, shown="\n".join(lines))
+
+
+def describe_budget(row: dict[str, Any]) -> str:
+    name = row["plan_ref"] or row["task"] or ""
+    period = " per day" if row["period"] == "day" else ""
+    used = f"{row['used']:,g} of {row['limit']:,g} {row['unit']}{period} used"
+    end = ", and its tasks wait" if row["used_up"] else ""
+    return f"{row['scope']} {name}".rstrip() + f": {used}{end}."
 
 
 class CreateArguments(In):
@@ -196,6 +221,13 @@ READS = (
         operation=plans.plans_get_forecast,
         arguments=ForecastArguments,
         title="Read a plan's forecast",
+        is_read_only=True,
+    ),
+    Tool(
+        run=list_budgets,
+        operation=budgets.budgets_list,
+        arguments=BudgetsArguments,
+        title="List budgets",
         is_read_only=True,
     ),
 )

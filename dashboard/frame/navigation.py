@@ -129,6 +129,11 @@ class Scope:
         return len(self.projects) > 1
 
     @property
+    def only(self) -> Project | None:
+        """The project that is shown, or the only one; None if the person has to choose."""
+        return self.project or (self.projects[0] if len(self.projects) == 1 else None)
+
+    @property
     def first(self) -> Project:
         """The project that is shown, or else the first one; raises Http404 without any."""
         found = self.project or next(iter(self.projects), None)

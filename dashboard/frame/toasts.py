@@ -1,10 +1,15 @@
 """Messages with buttons: one that undoes what was done, and a link that follows it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from django.contrib import messages
 from django.contrib.messages.storage.base import Message
 from django.http import HttpRequest
+
+from dashboard.form_values import quote_typed
+from ledger.database import sql
+from ledger.errors import Refusal
 
 SHOWN_S = 10
 
@@ -26,6 +31,17 @@ def add_message(
 ) -> None:
     # URLs have no spaces, so they separate the values
     messages.success(request, text, extra_tags=f"{undo} {follow} {shown_s}")
+
+
+def tell_result(request: HttpRequest, change: Callable[[], str], *, typed: str = "") -> bool:
+    """Make a change in one transaction, and say so on the next page; return whether it was made."""
+    try:
+        said = sql.atomic(change)()
+    except Refusal as refusal:
+        messages.warning(request, f"{refusal.detail} Nothing was changed.{quote_typed(typed)}")
+        return False
+    messages.success(request, said)
+    return True
 
 
 def read_links(message: Message) -> ToastLinks:

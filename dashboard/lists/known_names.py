@@ -66,6 +66,11 @@ def find_agents(names: Collection[str], project: Project | None) -> Collection[s
     return set(rows.values_list("name", flat=True))
 
 
+def list_pools(project: Project | None) -> Iterable[str]:
+    rows = of_project(Agent.objects.filter(is_pool=True), project).order_by("name")
+    return rows.values_list("name", flat=True)
+
+
 def find_plans(names: Collection[str], project: Project | None) -> Collection[str]:
     rows = of_project(Plan.objects.filter(ref__in=names), project)
     return set(rows.values_list("ref", flat=True))
@@ -202,6 +207,7 @@ def recent(key: str, known: Lister) -> NameSource:
 # keyed by the field of the query
 SOURCES: Mapping[str, NameSource] = {
     "agent": NameSource("agent", list_agents, find_agents),
+    "pool": NameSource("pool", list_pools, find_listed(list_pools)),
     "plan": NameSource("plan", newest(Plan.objects.all, "ref"), find_plans),
     "type": recent("type", newest(Task.objects.all, "type")),
     "sender": recent("from", list_senders),

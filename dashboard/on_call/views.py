@@ -14,7 +14,6 @@ from django.urls import reverse
 
 from dashboard.form_values import LARGEST, read_form_number, read_whole_number
 from dashboard.frame.access import may_open, takes_form
-from dashboard.frame.navigation import Scope
 from dashboard.frame.rendering import (
     SETTINGS,
     HtmxRequest,
@@ -30,6 +29,7 @@ from ledger.models import Project
 from ledger.values.text import normalize_newlines
 from retries.models import Channel, EscalationPolicy, Rota
 from retries.on_call import editing
+from retries.on_call.default_answers import list_authors, why_without_author
 from retries.on_call.directories import read_directory, read_schedule
 from retries.on_call.rotas import list_periods
 from retries.on_call.steps import Directory
@@ -144,6 +144,7 @@ class OnCallPage(PageContext):
     people: list[str]
     groups: list[str]
     unreachable: list[str]  # people whom no channel reaches
+    unanswered: list[tuple[str, str]]  # policies whose default answer is not given, and why
     may_edit: bool
 
 
@@ -152,7 +153,7 @@ def index(request: HtmxRequest) -> HttpResponse:
 
 
 def show(visit: Visit, form: OnCallForm | None = None) -> HttpResponse:
-    project, asks = project_of(visit.scope), visit.request.GET
+    project, asks = visit.scope.only, visit.request.GET
     may_edit = may_open(visit.request.user, "on_call_save")
     policies = editing.list_policies(project) if project else []
     rows: list[Any] = list(Rota.objects.filter(project=project).order_by("name")) if project else []
@@ -173,13 +174,10 @@ def show(visit: Visit, form: OnCallForm | None = None) -> HttpResponse:
         people=list(directory.people[:50]),
         groups=sorted(directory.groups)[:50],
         unreachable=find_unreachable(policies, directory, project, now=visit.now),
+        unanswered=find_unanswered(policies, directory, now=visit.now),
         may_edit=may_edit,
     )
     return respond(visit, TEMPLATE, PART, page)
-
-
-def project_of(scope: Scope) -> Project | None:
-    return scope.project or (scope.projects[0] if len(scope.projects) == 1 else None)
 
 
 def list_duties(row: Rota, *, now: datetime) -> ListedRota:
@@ -211,6 +209,16 @@ def find_unreachable(
     reached = Channel.objects.on().reaching(project).filter(person__username__in=names)
     known = set(reached.values_list("person__username", flat=True))
     return [name for name in names if name not in known]
+
+
+def find_unanswered(
+    policies: list[EscalationPolicy], directory: Directory, *, now: datetime
+) -> list[tuple[str, str]]:
+    away = [row for row in policies if row.answer_by_name and row.enabled]
+    away = [row for row in away if row.answer_by_name not in directory.people]
+    authors = list_authors(away[0].project_id, now=now) if away else ()
+    found = ((row.name, why_without_author(row, authors)) for row in away)
+    return [(name, why) for name, why in found if why]
 
 
 # ---- the form
@@ -256,7 +264,7 @@ def save(request: HtmxRequest, name: str) -> HttpResponse:
     visit = begin_visit(request, current="settings")
     text = request.POST.get("row", "")
     row = NOUNS[name].objects.filter(pk=as_id(text)).first() if name in NOUNS and text else None
-    project = row.project if row else project_of(visit.scope)
+    project = row.project if row else visit.scope.only
     if name not in NOUNS or project is None or (text and row is None):
         raise Http404("There is nothing to save here.")
     given = {key: normalize_newlines(value) for key, value in request.POST.dict().items()}

@@ -37,7 +37,7 @@ def page_url(request: HtmxRequest) -> str:
 @takes_form("people")
 def invite(request: HtmxRequest) -> HttpResponse:
     visit, form = begin_visit(request, current="settings"), read_form(request.POST)
-    project = views.project_of(visit.scope)
+    project = visit.scope.only
     if project is None:
         messages.warning(request, "Choose a project first. Nothing was changed.")
         return redirect(page_url(request))
@@ -123,7 +123,7 @@ def end_browser(request: HtmxRequest, sign_in_id: UUID) -> HttpResponse:
     # An admin can end the browsers of the project's members, too.
     rows = SignIn.objects.filter(pk=sign_in_id).select_related("user")
     row = rows.first()
-    project = views.project_of(read_scope(request))
+    project = read_scope(request).only
     is_own = row is not None and row.user_id == request.user.pk
     is_member = (
         row is not None

@@ -6,7 +6,6 @@ from typing import Any
 from django.http import HttpResponse
 
 from dashboard.frame.access import may_open
-from dashboard.frame.navigation import Scope
 from dashboard.frame.rendering import (
     SETTINGS,
     HtmxRequest,
@@ -69,11 +68,6 @@ def index(request: HtmxRequest) -> HttpResponse:
     return show(begin_visit(request, current="settings"))
 
 
-def project_of(scope: Scope) -> Project | None:
-    """Return the project whose people are shown, or None if the person has to choose one."""
-    return scope.project or (scope.projects[0] if len(scope.projects) == 1 else None)
-
-
 def show(
     visit: Visit,
     *,
@@ -83,7 +77,7 @@ def show(
     form: InvitationForm | None = None,
     status_code: int = 200,
 ) -> HttpResponse:
-    project, request = project_of(visit.scope), visit.request
+    project, request = visit.scope.only, visit.request
     you: Any = request.user.pk
     may_manage = may_open(request.user, "member_act")
     session_key = request.session.session_key

@@ -70,6 +70,8 @@ TASK_COLUMNS = (
     "updated_at",
     "agent__name",
     "agent__paused",
+    "pool__name",
+    "pool__paused",
     "agent__breaker__state",
     "dead_letter__closed_as",
 )
@@ -164,7 +166,7 @@ def fetch_tasks(ids: tuple[UUID, ...]) -> QuerySet[Any]:
     worked = attempts.order_by().values("task").annotate(s=Sum(length)).values("s")
     return (
         Task.objects.filter(pk__in=ids)
-        .select_related("agent__breaker", "dead_letter")
+        .select_related("agent__breaker", "pool", "dead_letter")
         .only(*TASK_COLUMNS)
         .annotate(
             last_outcomes=ArraySubquery(

@@ -12,12 +12,14 @@ from django.shortcuts import redirect
 from django.urls import reverse
 
 from dashboard.charts.dependencies import key_of
+from dashboard.frame.access import PAGES
 from dashboard.frame.navigation import Scope
 from dashboard.frame.rendering import HtmxRequest, PageContext, Visit, begin_visit, respond
 from dashboard.plans.arrows import MARGIN, STEP, RowArrows, draw_arrows
 from dashboard.plans.listing import PLANS
 from ledger import planfile
 from ledger.agents import NAME_LENGTH, UnknownAgent
+from ledger.authorization.permissions import may
 from ledger.errors import BadRequest, Refusal
 from ledger.journal import stamp_of
 from ledger.models import Project
@@ -228,6 +230,7 @@ def new(request: HtmxRequest) -> HttpResponse:
 def import_plan(
     visit: Visit, values: Mapping[str, Any], parsed: planfile.ParsedPlan, *, dry_run: bool
 ) -> ImportResult:
+    user = visit.request.user
     return importing.import_plan(
         values["project"],
         parsed.plan,
@@ -236,6 +239,7 @@ def import_plan(
             dry_run=dry_run,
             register=values["register"],
             allow_missing_needs=values["allow_missing_needs"],
+            changes_budgets=may(user, PAGES["budget_save"].permission, values["project"].pk),
             warnings=parsed.warnings,
             pairs=parse_pairs(values["pairs"]),
         ),

@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from dashboard.frame.navigation import read_scope
 from dashboard.frame.rendering import HtmxRequest, begin_visit
-from dashboard.people.views import project_of
+from dashboard.frame.toasts import tell_result
 from ledger import agents
 from ledger.database import sql
 from ledger.errors import Invalid, Refusal
@@ -25,7 +25,7 @@ Act = Callable[[HttpRequest, Agent], str]
 
 def create(request: HtmxRequest) -> HttpResponse:
     visit = begin_visit(request, current="agents")
-    project = visit.scope.find_named(text_of(request, "project")) or project_of(visit.scope)
+    project = visit.scope.find_named(text_of(request, "project")) or visit.scope.only
     try:
         if project is None:
             raise Invalid("/project", "Choose a project.")
@@ -52,13 +52,8 @@ def act(request: HtmxRequest, pool_id: UUID, verb: str) -> HttpResponse:
     pool = Agent.objects.filter(pk=pool_id, is_pool=True).select_related("project").first()
     if pool is None or verb not in ACTS:
         raise Http404(f"There is no pool {pool_id} with such an action.")
-    try:
-        messages.success(request, sql.atomic(ACTS[verb])(request, pool))
-    except Refusal as refusal:
-        messages.warning(request, f"Nothing changed. {refusal.detail}")
-    else:
-        if verb == "remove":
-            return redirect(reverse("dashboard:pools") + query)
+    if tell_result(request, lambda: ACTS[verb](request, pool)) and verb == "remove":
+        return redirect(reverse("dashboard:pools") + query)
     return redirect(reverse("dashboard:pool", args=[pool_id]) + query)
 
 

@@ -246,6 +246,8 @@ def describe_escalation_event(event: Event, about: EventSubject) -> EventSentenc
     actor, agent, quote, data = who_of(event), about.agent, about.quote, event.data
     if event.kind in ESCALATIONS:
         icon, does, tone, note = ESCALATIONS[Kind(event.kind)]
+        if why := data.get("not_answered"):
+            note += f", and its policy did not answer: {why}"
         return EventSentence(icon, agent, does, tone, quote, "", f" · {note}")
     if event.kind in ESCALATIONS_BY_ACTOR:
         icon, does, note = ESCALATIONS_BY_ACTOR[Kind(event.kind)]

@@ -10,7 +10,6 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 
-from dashboard.form_values import quote_typed
 from dashboard.frame.access import may_open
 from dashboard.frame.rendering import (
     SETTINGS,
@@ -20,8 +19,8 @@ from dashboard.frame.rendering import (
     begin_visit,
     respond,
 )
+from dashboard.frame.toasts import tell_result
 from dashboard.lists.query_box import as_id
-from dashboard.settings.policy_views import project_of
 from ledger.errors import Invalid, Refusal
 from ledger.journal import stamp_of
 from ledger.models import AtLimit, Budget, BudgetPeriod, Plan, Project, Task
@@ -63,7 +62,7 @@ def index(request: HtmxRequest) -> HttpResponse:
 def show(
     visit: Visit, *, typed: dict[str, str] | None = None, error: str = "", status: int = 200
 ) -> HttpResponse:
-    project, now = project_of(visit.scope), visit.now
+    project, now = visit.scope.only, visit.now
     budgets = reading.list_of_project(project, now=now) if project else []
     listed = prices.list_prices(project.pk) if project else []
     user = visit.request.user
@@ -91,7 +90,7 @@ def show(
 
 
 def require_project(visit: Visit) -> Project:
-    project = project_of(visit.scope)
+    project = visit.scope.only
     if project is None:
         raise Http404("Choose a project first.")
     return project
@@ -154,12 +153,7 @@ def act(request: HtmxRequest, budget_id: UUID, verb: str) -> HttpResponse:
     if budget is None or verb not in VERBS:
         raise Http404(f"There is no budget {budget_id} here.")
     typed = request.POST.get("amount", "")
-    try:
-        said = apply(verb, budget, request, visit.now)
-    except Refusal as refusal:
-        messages.warning(request, f"{refusal.detail} Nothing was changed.{quote_typed(typed)}")
-    else:
-        messages.success(request, said)
+    tell_result(request, lambda: apply(verb, budget, request, visit.now), typed=typed)
     return go_back(visit)
 
 
@@ -188,7 +182,8 @@ def save_price(request: HtmxRequest) -> HttpResponse:
     visit = begin_visit(request, current="settings")
     project = require_project(visit)
     model = request.POST.get("model", "")
-    try:
+
+    def set_price() -> str:
         row = prices.set_price(
             project,
             model,
@@ -196,10 +191,9 @@ def save_price(request: HtmxRequest) -> HttpResponse:
             price=Price(*(read_price(request, name) for name in PRICES)),
             stamp=stamp_of(request, visit.now),
         )
-    except Refusal as refusal:
-        messages.warning(request, f"{refusal.detail} Nothing was changed.{quote_typed(model)}")
-    else:
-        messages.success(request, f"Set the price of {row.model} from {row.starts_on} on.")
+        return f"Set the price of {row.model} from {row.starts_on} on."
+
+    tell_result(request, set_price, typed=model)
     return go_back(visit)
 
 

@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from dashboard.form_values import quote_typed, read_whole_number
 from dashboard.frame.access import may_open
-from dashboard.frame.navigation import Scope, read_scope
+from dashboard.frame.navigation import read_scope
 from dashboard.frame.rendering import (
     SETTINGS,
     HtmxRequest,
@@ -84,7 +84,7 @@ class PoliciesPage(PageContext):
 
 def index(request: HtmxRequest) -> HttpResponse:
     visit = begin_visit(request, current="settings")
-    project = project_of(visit.scope)
+    project = visit.scope.only
     row = editing.read_policies(project.pk) if project else RetryPolicy()
     listed = policy_queries.list_policies(project, row, now=visit.now) if project else []
     may_switch = may_open(request.user, "policy_switch")
@@ -111,7 +111,7 @@ def list_reason_choices(row: RetryPolicy) -> list[ReasonChoice]:
 
 def require_reasons(request: HtmxRequest) -> HttpResponse:
     scope = read_scope(request)
-    project = project_of(scope)
+    project = scope.only
     if project is None:
         raise Http404("Choose a project first.")
     page = redirect(reverse("dashboard:policies") + scope.query)
@@ -135,10 +135,6 @@ def require_reasons(request: HtmxRequest) -> HttpResponse:
     return page
 
 
-def project_of(scope: Scope) -> Project | None:
-    return scope.project or (scope.projects[0] if len(scope.projects) == 1 else None)
-
-
 def find_question(request: HtmxRequest, listed: list[ListedPolicy]) -> Question | None:
     """Return the switch that the address asks about, or None."""
     # A switch that would change nothing is no question.
@@ -155,7 +151,7 @@ def find_question(request: HtmxRequest, listed: list[ListedPolicy]) -> Question 
 
 def switch(request: HtmxRequest, name: str) -> HttpResponse:
     scope, text = read_scope(request), BY_NAME.get(name)
-    project, chosen = project_of(scope), request.POST.get("scope", "")
+    project, chosen = scope.only, request.POST.get("scope", "")
     if text is None or project is None or chosen not in text.choices:
         raise Http404(f"There is no policy {name[:64]} to switch.")
     page = reverse("dashboard:policies") + scope.query

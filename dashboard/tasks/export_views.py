@@ -18,6 +18,7 @@ COLUMNS = {
     "title": "title",
     "type": "type",
     "agent": "agent__name",
+    "pool": "pool__name",
     "state": "state",
     "blocked_reason": "blocked_reason",
     "proof": "proof",

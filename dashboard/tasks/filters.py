@@ -22,6 +22,7 @@ ERRORS = tuple(FailureType.values)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskQuery(StateQuery):
     agent: Values = ANY
+    pool: Values = ANY
     type: Values = ANY
     plan: Values = ANY
     reason: Values = ANY
@@ -58,6 +59,7 @@ class TaskQuery(StateQuery):
 
 KEYS: Keys = {
     "agent": Names(),
+    "pool": Names(),
     "state": Names(tuple(STATES)),
     "type": Names(),
     "plan": Names(),

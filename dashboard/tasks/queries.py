@@ -94,6 +94,7 @@ def filter_tasks(
 def list_conditions(query: TaskQuery, project: Project | None) -> list[Q]:
     return [
         match_values(query.agent, "agent__name"),
+        match_values(query.pool, "pool__name"),
         match_values(query.type, "type"),
         match_values(query.plan, "plan__ref"),
         match_any(query.state, lambda name: Q(state__in=STATES[name])),
@@ -130,7 +131,7 @@ def with_extras(rows: QuerySet[Task]) -> QuerySet[Any]:
     queue = Task.objects.filter(agent=OuterRef("agent"), state=TaskState.QUEUED)
     # only the head of the queue, because it may be long
     head = ArraySubquery(queue.order_by("-priority", "id").values("id")[:AHEAD_CAP])
-    return rows.select_related("agent__breaker", "project", "plan", "dead_letter").annotate(
+    return rows.select_related("agent__breaker", "pool", "project", "plan", "dead_letter").annotate(
         last_outcomes=ArraySubquery(attempts.values("outcome")[:OUTCOMES_SHOWN]),
         running_since=when(TaskState.RUNNING, LIVE.values("started_at")),
         heartbeat_at=when(TaskState.RUNNING, LIVE.values("heartbeat_at")),

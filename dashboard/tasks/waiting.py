@@ -59,8 +59,10 @@ def find_hold(row: Any, *, now: datetime) -> Hold | None:
         return Hold("plan not started", "its plan does not start", "clock", start)
     if hold := find_budget_hold(row, now=now):
         return hold
-    if row.agent.paused:
-        return Hold(f"{name} paused", f"{name} is paused", "pause")
+    # A retry that waits for one member of a pool is held back by a pause of either.
+    for queue in (row.agent, row.pool):
+        if queue and queue.paused:
+            return Hold(f"{queue.name} paused", f"{queue.name} is paused", "pause")
     if (until := row.agent.waits_until) and until > now:
         clause = f"{name} waits for a limit of its account"
         if row.agent.account:

@@ -24,7 +24,6 @@ from dashboard.frame.rendering import (
 )
 from dashboard.lists.pagination import NumberedPage, read_numbered
 from dashboard.lists.query_box import as_id
-from dashboard.people.views import project_of
 from dashboard.tokens import queries
 from dashboard.tokens.queries import ListedToken
 from ledger import accounts, agents, tokens
@@ -130,7 +129,7 @@ def show(
         heading="Tokens",
         crumbs=(SETTINGS,),
         status_code=status_code,
-        project=project_of(scope),
+        project=scope.only,
         projects=scope.projects,
         tokens=[ListedToken(row, visit.now) for row in numbered.rows],
         numbered=numbered,
@@ -174,7 +173,7 @@ def read_use_key(token: Token, now: datetime) -> str:
 @takes_form("tokens")
 def create(request: HtmxRequest) -> HttpResponse:
     visit, form = begin_visit(request, current="settings"), read_form(request.POST)
-    project = visit.scope.find_named(form.project) or project_of(visit.scope)
+    project = visit.scope.find_named(form.project) or visit.scope.only
     try:
         if project is None:
             raise Invalid("/project", "Choose a project.")

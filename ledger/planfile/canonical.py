@@ -48,7 +48,7 @@ DEFAULTS = (
 )
 PLAN_KEYS = (
     *("version", "ref", "title", "objective", "needs", "depends_on", "wave", "order", "tasks"),
-    *("not_before", "exclusive_files"),
+    *("not_before", "exclusive_files", "budget"),
     *DEFAULTS,
 )
 # Fields for the agent to read; stored in the payload.
@@ -56,8 +56,10 @@ TEXTS = ("action", "question", "resume_signal")
 LISTS = ("files", "context", "done")
 TASK_KEYS = (
     *("ref", "id", "title", "type", "needs", "depends_on", "idempotent", "non_retryable"),
-    *("not_before", "payload", "verify", "options", *TEXTS, *LISTS, *DEFAULTS),
+    *("not_before", "budget", "payload", "verify", "options", *TEXTS, *LISTS, *DEFAULTS),
 )
+BUDGET_KEYS = ("tokens", "usd", "period", "at_limit", "zone")
+BUDGET_LENGTH, MOST_BUDGET = 64, 10**15
 BACKOFF_KEYS = ("base_delay_ms", "max_delay_ms", "exponential_base", "jitter")
 OPTION_KEYS = ("name", "title", "description")
 KINDS: dict[type, str] = {
@@ -129,6 +131,7 @@ def canonical(
         wave=read_value(value, "wave", int, None),
         not_before=read_time(value, "not_before"),
         exclusive_files=read_value(value, "exclusive_files", bool, None),
+        budget=read_budget(value),
         needs=read_needs(value, "", plan=ref),
         tasks=tuple(tasks),
         done=finished,
@@ -182,6 +185,7 @@ def read_task(item: Any, n: int, *, plan: str, defaults: Mapping[str, Any]) -> P
         idempotent=read_value(task, "idempotent", bool, True, at),
         non_retryable=read_value(task, "non_retryable", bool, False, at),
         not_before=read_time(task, "not_before", at),
+        budget=read_budget(task, at),
         origin=Origin(place=n, number=own_ref, is_id=bool(own_ref)),
     )
 
@@ -431,6 +435,28 @@ def read_time(values: Mapping[str, Any], name: str, at: str = "") -> datetime | 
         pass
     example = "2026-10-12T18:00:00Z"
     raise Invalid(f"{at}/{name}", f"{name} must be a time with its zone, such as {example}.")
+
+
+def read_budget(values: Mapping[str, Any], at: str = "") -> str | dict[str, Any] | None:
+    # `retries.budgets` reads the amount when the plan is imported.
+    value, here = values.get("budget"), f"{at}/budget"
+    if not value:
+        return None
+    if isinstance(value, dict):
+        refuse_unknown_keys(value, BUDGET_KEYS, here)
+    terms = value.values() if isinstance(value, dict) else [value]
+    if not all(map(is_budget_term, terms)) or not isinstance(value, str | dict):
+        example = "'500000 tokens', '5 USD' or {usd: 5, period: day}"
+        raise Invalid(here, f"budget must be an amount with its unit, such as {example}.")
+    return value
+
+
+def is_budget_term(value: Any) -> bool:
+    # What the database can't store, such as an infinite number, is refused here.
+    if isinstance(value, str):
+        return value.isprintable() and len(value) <= BUDGET_LENGTH
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value is None or (is_number and abs(value) <= MOST_BUDGET)
 
 
 def read_strings(values: Mapping[str, Any], name: str, at: str) -> list[str]:

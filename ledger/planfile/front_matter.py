@@ -12,7 +12,7 @@ from ledger.planfile.values import read_front_values
 
 FRONT = re.compile(r"\A---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.S | re.M)
 NUMBERED = re.compile(r"([0-9][0-9A-Za-z.]*)-([0-9][0-9A-Za-z.]*)(?:-.*)?")
-PLAN_ATTRIBUTES = ("ref", "title", "order", "not_before", "exclusive_files", *DEFAULTS)
+PLAN_ATTRIBUTES = ("ref", "title", "order", "not_before", "exclusive_files", "budget", *DEFAULTS)
 RULE = "---"
 KEY = re.compile(r"[a-z_]{1,40}:")
 ONE_PLAN = "Import each plan from a file of its own."

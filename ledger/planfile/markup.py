@@ -70,6 +70,7 @@ TEXTS = (
     "evidence",
     "retry_on",
     "not_before",
+    "budget",
 )
 NO_REF = ("none", "n/a", "-", "—")
 PLAN_ELEMENTS = ("title", "objective", "needs", "depends_on")

@@ -226,13 +226,15 @@ class PlanTask:
     idempotent: bool = True
     non_retryable: bool = False
     not_before: datetime | None = None
+    # as the file has it: an amount with its unit, or an object
+    budget: str | dict[str, Any] | None = None
     origin: Origin = field(default=Origin(), compare=False)
 
     @property
     def source(self) -> dict[str, Any]:
         found = {each.name: getattr(self, each.name) for each in fields(self) if each.compare}
         # Without them it is as in plans that were stored before they existed.
-        for name in ("evidence", "retry_on"):
+        for name in ("evidence", "retry_on", "budget"):
             if found[name] is None:
                 del found[name]
         del found["not_before"]
@@ -254,6 +256,7 @@ class PlanFile:
     wave: int | None = None
     not_before: datetime | None = None
     exclusive_files: bool | None = None
+    budget: str | dict[str, Any] | None = None
     needs: tuple[str, ...] = ()
     done: tuple[PlanTask, ...] = ()
     lines: tuple[FileLine, ...] = ()
@@ -262,8 +265,9 @@ class PlanFile:
     def source(self) -> dict[str, Any]:
         own = {name: getattr(self, name) for name in ("ref", "title", "objective", "wave", "needs")}
         own |= write_time(self.not_before)
-        if self.exclusive_files is not None:
-            own["exclusive_files"] = self.exclusive_files
+        for name in ("exclusive_files", "budget"):
+            if (value := getattr(self, name)) is not None:
+                own[name] = value
         return own | {"tasks": tuple(task.source for task in self.tasks)}
 
     @property

@@ -30,7 +30,8 @@ class ImportOptions:
     """The options of an import; `warnings` come from reading the file.
 
     `pairs` names which task of the file is which stored one: see `ledger.plans.identity`. With
-    `only_proven` only tasks that are proven, or that a person accepted, tick boxes.
+    `only_proven` only tasks that are proven, or that a person accepted, tick boxes. Without
+    `changes_budgets` the file sets only budgets that are not there yet.
     """
 
     mode: str = CREATE
@@ -38,6 +39,7 @@ class ImportOptions:
     only_proven: bool = False
     register: bool = False
     allow_missing_needs: bool = False
+    changes_budgets: bool = False
     warnings: Sequence[str] = ()
     pairs: Mapping[str, str] = field(default_factory=dict)
 
@@ -84,6 +86,8 @@ class ImportResult:
     # Ids of waiting tasks that the file marks as done.
     ticked: list[UUID] = field(default_factory=list)
     unchanged: bool = False
+    # The file names another budget for the plan than its version before.
+    has_new_budget: bool = False
     # What became of the file's lines; `ticks` are those whose boxes the ledger knows to be done.
     lines: Sequence[FileLine] = ()
     ticks: Collection[int] = ()

@@ -94,6 +94,7 @@ class PlanImport:
     refs: dict[str, str] = field(default_factory=dict)
     ticked: list[UUID] = field(default_factory=list)
     content_hash: str = ""
+    has_new_budget: bool = False
     # Tasks that gained or lost a dependent.
     rewired: set[UUID] = field(default_factory=set)
 
@@ -101,6 +102,8 @@ class PlanImport:
         plans = Plan.objects.select_for_update(no_key=True)
         plan = plans.filter(project=self.project, ref=self.file.ref).first()
         self.content_hash = self.file.content_hash
+        known = plan.source.get("budget") if plan else None
+        self.has_new_budget = self.file.budget not in (None, known)
         if plan and plan.content_hash == self.content_hash:
             same = [task["ref"] for task in plan.source["tasks"]]
             self.file = rename_again(self.file, plan, {row["ref"]: row for row in list_tasks(plan)})
@@ -135,6 +138,7 @@ class PlanImport:
             matches=self.matches,
             ticked=self.ticked,
             unchanged=unchanged,
+            has_new_budget=self.has_new_budget,
             lines=self.file.lines,
         )
 

@@ -190,6 +190,7 @@ MOVE = f"""with {TrustedCaller.cte}, moved as (
     update ledger_task t set pool_id = %(to_pool)s,
         agent_id = case when t.agent_id = %(pool)s or t.state in ({sql.quoted(moves.WAITING)})
             then %(to)s else t.agent_id end,
+        retry_on = coalesce(%(to_retry_on)s::text, t.retry_on),
         version = t.version + 1, updated_at = %(now)s
     where t.id = any(array(
         select w.id from ledger_task w where w.pool_id = %(pool)s
@@ -215,6 +216,7 @@ def move_tasks(pool: Agent, to: Agent, *, stamp: Stamp) -> int:
         pool=pool.pk,
         to=to.pk,
         to_pool=to.pk if to.is_pool else None,
+        to_retry_on=to.retry_on if to.is_pool else None,
         from_name=pool.name,
         to_name=to.name,
         now=stamp.at,

@@ -54,7 +54,8 @@ CHANGE = f"""with {TrustedCaller.cte}, changed as (
             when %(retry_on)s = '{RetryOn.SAME}' then coalesce({LAST_MEMBER}, t.agent_id)
             else t.pool_id end,
         pool_id = case when %(to_agent)s::uuid is null then t.pool_id else %(to_pool)s end,
-        retry_on = coalesce(%(retry_on)s, t.retry_on, %(pool_retry_on)s),
+        retry_on = coalesce(%(retry_on)s, case when t.pool_id <> %(to_pool)s::uuid then null
+            else t.retry_on end, %(pool_retry_on)s),
         payload = coalesce(%(payload)s, t.payload),
         redactions = coalesce(%(redactions)s, t.redactions),
         max_attempts = coalesce(%(max_attempts)s, t.max_attempts),
@@ -117,7 +118,8 @@ def change(task_id: UUID, asked: Change, *, version: int, note: str = "", stamp:
     A new `max_attempts` moves the attempt limit by the difference, but never below the last
     attempt, nor below the next one of a task that waits for it. Payload and agent change only while
     no attempt is running, and `not_before` only while the task waits: a retry that is due earlier
-    moves to that time. Raises VersionMismatch and InvalidTransition.
+    moves to that time. A task that moves to another pool takes that pool's `retry_on`.
+    Raises VersionMismatch and InvalidTransition.
     """
     if not asked.names:
         return fetch_at_version(task_id, version=version)

@@ -8,8 +8,12 @@ from ledger.journal import Stamp
 
 # After tasks were enqueued over HTTP. Each gets the new rows with their bodies.
 AFTER_ENQUEUE: list[Callable[[list[tuple[Row, Any]], Stamp], None]] = []
-# After a report has ended an attempt: the attempt with its task as they were, and the usage. A step
-# returns whether it has moved the task.
+# After a plan was imported, or would be by a dry run: see `retries.plans.importing`. A step returns
+# warnings.
+AFTER_IMPORT: list[Callable[[Any, Any, Stamp], list[str]]] = []
+# After a report has ended an attempt, or a heartbeat has told its usage so far: the task as it was,
+# with `usage_before` from an earlier heartbeat, and the usage. A step returns whether it has moved
+# the task.
 AFTER_REPORT: list[Callable[[Row, dict[str, Any], Stamp], bool]] = []
 # An answer that grants more: the escalation and the person's words.
 GRANT: list[Callable[[Any, str, Stamp], None]] = []

@@ -56,7 +56,9 @@ class LocalSideIn(In):
     age_s: StrictInt = Field(0, ge=0, le=10**9, description="seconds since a late event happened")
     attempt: UUID | None = Field(None, description="the attempt that a late event is about")
     usage: UsageIn | None = Field(
-        None, description="with Stop, the attempt's tokens as the agent's transcript tells them"
+        None,
+        description="with Stop, and with PostToolUse once a minute, the attempt's tokens as the "
+        "agent's transcript tells them",
     )
     permission: WaitingIn | None = Field(
         None, description="with PermissionRequest, how the agent waits for the answer"

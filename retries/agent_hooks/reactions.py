@@ -310,7 +310,8 @@ def beat(attempt: Attempt, happening: Happening) -> None:
     is_outdated = wrote or (happening.local is None and not ran and has_worked(event))
     is_news = is_outdated and stops.CHECK in progress
     is_news = is_news or (wrote and stops.CHANGED not in progress)
-    if not (ran or is_news or is_due(attempt, happening)):
+    usage = happening.local.usage if happening.local and not happening.is_late else None
+    if not (ran or is_news or usage or is_due(attempt, happening)):
         return
     progress["message"] = describe_call(event)
     if is_outdated:
@@ -320,7 +321,7 @@ def beat(attempt: Attempt, happening: Happening) -> None:
     if ran:
         found = note_check(command, ran, happening)
         progress[stops.CHECK] = found | ({"is_proposed": True} if proposed else {})
-    renew(attempt, caller=happening.caller, progress=progress, now=now)
+    renew(attempt, caller=happening.caller, progress=progress, usage=usage, now=now)
 
 
 def find_check_run(command: str, cwd: str, happening: Happening) -> ShellCommand | None:

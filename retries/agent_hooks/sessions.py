@@ -179,7 +179,12 @@ def claim(caller: HookCaller, *, task: UUID | None, now: datetime) -> ClaimResul
 
 
 def renew(
-    attempt: Attempt, *, caller: HookCaller, now: datetime, progress: dict[str, Any] | None = None
+    attempt: Attempt,
+    *,
+    caller: HookCaller,
+    now: datetime,
+    progress: dict[str, Any] | None = None,
+    usage: dict[str, Any] | None = None,
 ) -> None:
     # If the attempt is over, the next event reports it.
     with suppress(LeaseLost):
@@ -188,6 +193,7 @@ def renew(
             caller=caller.scoped("tasks:work"),
             progress=progress,
             extend_s=LEASE_S,
+            usage=usage,
             now=now,
         )
 

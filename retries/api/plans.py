@@ -118,6 +118,7 @@ def import_parsed(
             only_proven=query.ticks == "proven",
             register=query.register_,
             allow_missing_needs=query.allow_missing_needs,
+            changes_budgets=may(request.auth, "escalations:resolve"),
             warnings=parsed.warnings,
             pairs=parse_pairs(query.pairs),
         ),

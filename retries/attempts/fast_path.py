@@ -79,9 +79,10 @@ def done_statement(caller: type[Caller]) -> str:
         update ledger_attempt a set outcome = '{
         Outcome.SUCCESS
     }', ended_at = greatest(%(now)s, a.started_at),
-            report_digest = %(report_digest)s, decision = %(decision)s, usage = %(usage)s,
+            report_digest = %(report_digest)s, decision = %(decision)s,
+            usage = coalesce(%(usage)s, a.usage),
             checks = %(checks)s, tree = %(tree)s
-        where a.id = (select former_attempt from moved)
+        where a.id = (select former_attempt from moved) returning old.usage
     ), journaled as ({
         journal.insert(
             "moved",
@@ -92,6 +93,7 @@ def done_statement(caller: type[Caller]) -> str:
     })
     select m.id, m.version, m.project_id, m.agent_id, m.plan_id, c.agent_id as caller_agent,
         c.actor_type, c.actor_id, c.actor_name, {select_unseen("m.id")},
+        (select usage from closed) as usage_before,
         %(usage)s::jsonb is not null and (m.id is null or %(counted)s) and exists (
             select from ledger_task t
             where t.id = (select task_id from live) and not {NOT_COUNTED}) as is_counted

@@ -171,7 +171,8 @@ def settle(row: Row, report: Report, *, caller: Caller, now: datetime) -> Reply 
     if outside:
         record_outside(row, outside, caller=known, now=now)
     follow(row, decision, report, error=error or "", caller=known, now=now)
-    if report.usage and steps.take_more(row, report.usage, Stamp(actor, now, request_id)):
+    counted = row | {"usage_before": moved["usage_before"]}
+    if report.usage and steps.take_more(counted, report.usage, Stamp(actor, now, request_id)):
         moved |= read_current(row["id"])
     return Reply(
         with_task(fields, row["id"], moved["state"], moved["version"]), worker_id=row["worker_id"]

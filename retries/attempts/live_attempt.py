@@ -143,9 +143,9 @@ def end_statement(caller: type[Caller], to: TaskState, *, opens: bool = True) ->
         ctes["journaled_opening"] = lifecycle.insert_opened_events("opened")
     ctes["closed"] = f"""update ledger_attempt a set outcome = %(outcome)s,
             ended_at = greatest(%(now)s, a.started_at),
-            report_digest = %(report_digest)s, usage = %(usage)s, checks = %(checks)s,
-            tree = %(tree)s, decision = {WITH_ESCALATION if asks else DECISION}
-        where a.id = (select former_attempt from moved)"""
+            report_digest = %(report_digest)s, usage = coalesce(%(usage)s, a.usage),
+            checks = %(checks)s, tree = %(tree)s, decision = {WITH_ESCALATION if asks else DECISION}
+        where a.id = (select former_attempt from moved) returning old.usage"""
     # A pool's task is no longer that of the member whose attempt ended.
     agent = "m.former_agent_id" if to in moves.WAITING else "m.agent_id"
     ctes["journaled"] = journal.insert(
@@ -154,7 +154,8 @@ def end_statement(caller: type[Caller], to: TaskState, *, opens: bool = True) ->
     named = ",\n    ".join(f"{name} as ({text})" for name, text in ctes.items())
     escalation = "(select o.id from opened o)" if asks else "null::uuid"
     return f"""with {caller.cte}, {named}
-    select m.*, {escalation} as escalation_id from moved m"""
+    select m.*, {escalation} as escalation_id, (select usage from closed) as usage_before
+    from moved m"""
 
 
 END: dict[tuple[type[Caller], TaskState], str] = {

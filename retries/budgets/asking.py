@@ -14,11 +14,17 @@ from ledger.journal import Kind, Stamp, clock
 from ledger.models import AtLimit, Budget, BudgetPeriod, Project
 from ledger.states import TaskState
 from ledger.tokens import TrustedCaller
-from retries.budgets.amounts import Amount, format_share, name_unit, parse_amount
+from retries.budgets.amounts import (
+    Amount,
+    format_number,
+    format_share,
+    name_unit,
+    parse_amount,
+)
 from retries.escalations import lifecycle
 from retries.escalations.lifecycle import Question
 from retries.escalations.task_effects import move_statement, requeue
-from retries.models import Escalation
+from retries.models import Escalation, PlanForecast
 from retries.states import Answer, EscalationState, OnExpiry, Reason
 
 MOST_ASKED = 200  # budgets of one run; the next run asks about the others
@@ -83,7 +89,7 @@ def ask_about(budget: Budget, *, near: Row | None = None, now: datetime) -> UUID
         moved[0],
         Reason.BUDGET_USED,
         question=Question(
-            text=f"{describe_figures(budget, now=now)} {ADVICE[budget.unit]}",
+            text=f"{describe_with_forecast(budget, now=now)} {ADVICE[budget.unit]}",
             choices=[],
             expires_at=ends,
             on_expiry=str(OnExpiry.RETRY) if ends else None,
@@ -187,6 +193,22 @@ def describe_figures(budget: Budget, *, now: datetime) -> str:
     share = format_share(used, limit, budget.unit)
     verb = "is used up" if used >= limit else f"is {describe_percent(used, limit)} used"
     return f"The budget of {name_scope(budget)} {verb}: {share}{period}."
+
+
+def describe_with_forecast(budget: Budget, *, now: datetime) -> str:
+    """Return the figures, with what the whole plan of a budget in total is forecast to use."""
+    figures = describe_figures(budget, now=now)
+    if budget.plan is None or budget.period != BudgetPeriod.TOTAL:
+        return figures
+    made = PlanForecast.objects.filter(plan=budget.plan, run=budget.plan.run, is_kept=False)
+    for each in made.filter(cost_unit=budget.unit, low_cost__isnull=False)[:1]:
+        low, high = (
+            format_number(Decimal(str(cost)), budget.unit)
+            for cost in (each.low_cost, each.high_cost)
+        )
+        unit = name_unit(budget.unit)
+        return f"{figures} The whole plan is forecast to use {low} to {high} {unit} (80%)."
+    return figures
 
 
 def describe_percent(used: Decimal, limit: Decimal) -> str:

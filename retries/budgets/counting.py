@@ -1,5 +1,8 @@
 """Count what reports used, and note when a budget is nearly or fully used.
 
+A heartbeat may tell what its attempt has used so far. The next one and the report say more than
+that, or less: only the difference counts.
+
 The counters of a budget are changed last in a report's transaction, under a lock on its row: a
 second report that crosses the limit sees that the first one did, so that each crossing is told
 once. The lock is held for two short statements and the commit. Rows of usage that a clock adds up
@@ -7,6 +10,7 @@ later would hold no lock, but a claim could then start work that the limit no lo
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -23,22 +27,29 @@ from ledger.models.budget import FOREVER, MODEL_LENGTH, NOTICE_AT
 from ledger.values.text import truncate
 from ledger.values.timestamps import format_timestamp
 from retries.budgets import asking
-from retries.budgets.prices import Usage, find_cost, read_usage
+from retries.budgets.prices import find_cost, read_usage
 
 CLOCK = clock("budgets")
 
 
 def count_report(row: Row, stored: dict[str, Any], stamp: Stamp) -> bool:
-    """Count a report's usage; return whether its own task was moved, to ask a person."""
+    """Count the usage that a report or a heartbeat tells; return whether its own task was moved.
+
+    A person is then asked about that task.
+    """
     found = sql.run(LOCK, project=row["project_id"], plan=row["plan_id"], task=row["id"])
     if not found:
         return False
     budgets = [Budget(**each) for each in found]
-    usage, now = read_usage(stored), stamp.at
-    cost = None
-    if any(budget.unit == BudgetUnit.USD for budget in budgets):
-        cost = find_cost(usage, project_id=row["project_id"], now=now)
-    told = [add(budget, usage, cost, now=now) for budget in budgets]
+    now, has_dollars = stamp.at, any(budget.unit == BudgetUnit.USD for budget in budgets)
+    used, before = [
+        read_share(usage, project_id=row["project_id"], has_dollars=has_dollars, now=now)
+        for usage in (stored, row["usage_before"])
+    ]
+    for budget in budgets:
+        turn_day(budget, now=now)
+    was_full = [budget.reached_at is not None for budget in budgets]
+    told = [add(budget, used, before, now=now) for budget in budgets]
     counters = [{"id": str(each.pk)} | as_json(each) for each in budgets]
     sql.run(STORE, counters=Jsonb(counters))
     reached = [
@@ -47,7 +58,15 @@ def count_report(row: Row, stored: dict[str, Any], stamp: Stamp) -> bool:
     for budget, kinds in zip(budgets, told, strict=True):
         for kind in kinds:
             note(kind, budget, stamp=Stamp(CLOCK, now))
-    refresh_stops(reached, now=now)
+    # The agent may take back what it said before.
+    freed = [
+        budget
+        for budget, was in zip(budgets, was_full, strict=True)
+        if was and budget.reached_at is None
+    ]
+    refresh_stops([*reached, *freed], now=now)
+    for budget in freed:
+        asking.withdraw_question(budget, stamp=Stamp(CLOCK, now))
     asked = [
         asking.ask_about(budget, near=row, now=now)
         for budget in reached
@@ -56,16 +75,36 @@ def count_report(row: Row, stored: dict[str, Any], stamp: Stamp) -> bool:
     return row["id"] in asked
 
 
-def add(budget: Budget, usage: Usage, cost: Decimal | None, *, now: datetime) -> list[Kind]:
-    """Add a report's usage to a budget's counters; return the kinds of what begins with it."""
-    turn_day(budget, now=now)
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What an attempt's usage is for budgets; `cost` is None without a known price."""
+
+    tokens: int = 0
+    cost: Decimal | None = Decimal(0)
+    model: str = ""
+
+
+def read_share(
+    stored: dict[str, Any] | None, *, project_id: UUID, has_dollars: bool, now: datetime
+) -> Share:
+    if not stored:
+        return Share()
+    usage = read_usage(stored)
+    cost = find_cost(usage, project_id=project_id, now=now) if has_dollars else None
+    return Share(usage.tokens, cost, usage.model)
+
+
+def add(budget: Budget, used: Share, before: Share, *, now: datetime) -> list[Kind]:
+    """Add what an attempt used since `before`; return the kinds of what begins with it."""
     if budget.unit == BudgetUnit.TOKENS:
-        budget.used += usage.tokens
-    elif cost is not None:
-        budget.used += cost
+        more = Decimal(used.tokens - before.tokens)
     else:
-        budget.unpriced += 1
-        budget.unpriced_model = truncate(usage.model, MODEL_LENGTH)
+        more = (used.cost or Decimal(0)) - (before.cost or Decimal(0))
+        budget.unpriced = max(0, budget.unpriced + (used.cost is None) - (before.cost is None))
+        if used.cost is None:
+            budget.unpriced_model = truncate(used.model, MODEL_LENGTH)
+    # What was used before its day is not of this day.
+    budget.used = max(Decimal(0), budget.used + more)
     return mark(budget, now=now)
 
 
@@ -146,7 +185,7 @@ def note(kind: Kind, budget: Budget, *, stamp: Stamp, **data: Any) -> None:
             "unit": budget.unit,
             "used": as_number(budget.used_now(stamp.at)),
             "limit": as_number(limit),
-            "text": asking.describe_figures(budget, now=stamp.at),
+            "text": asking.describe_with_forecast(budget, now=stamp.at),
         }
         | ({"until": format_timestamp(until)} if until else {})
         | ({"plan": str(budget.plan_id)} if budget.plan_id else {})

@@ -15,12 +15,12 @@ from ledger.errors import Invalid, NotFound, VersionMismatch
 from ledger.journal import Kind, Stamp
 from ledger.models import AtLimit, Budget, BudgetPeriod, BudgetUnit, Plan, Task
 from retries.budgets import asking, counting
-from retries.budgets.amounts import check_number, format_amount
+from retries.budgets.amounts import EXAMPLES, check_number, format_amount, parse_amount
 from retries.budgets.prices import Usage, find_cost
 from retries.models import Escalation
 
-# What was used before the budget was set, by model. A project's budget in total counts from when it
-# is set: all of its attempts may be many.
+# What was used before the budget was set, by model, also by attempts that run. A project's budget
+# in total counts from when it is set: all of its attempts may be many.
 EARLIER = """select coalesce(a.usage ->> 'model', '') as model,
     a.usage ? 'cost_usd' as has_cost,
     count(*)::int as reports,
@@ -29,8 +29,8 @@ EARLIER = """select coalesce(a.usage ->> 'model', '') as model,
     coalesce(sum((a.usage ->> 'cached_tokens')::numeric), 0)::int8 as cached,
     coalesce(sum((a.usage ->> 'cache_write_tokens')::numeric), 0)::int8 as written,
     coalesce(sum((a.usage ->> 'output_tokens')::numeric), 0)::int8 as output
-from ledger_attempt a where a.usage is not null and a.ended_at <= %(now)s
-    and (%(since)s::timestamptz is null or a.ended_at >= %(since)s) and {of}
+from ledger_attempt a where a.usage is not null and coalesce(a.ended_at <= %(now)s, true)
+    and (%(since)s::timestamptz is null or coalesce(a.ended_at >= %(since)s, true)) and {of}
 group by 1, 2"""
 OF = {
     "task": "a.task_id = %(of)s",
@@ -77,6 +77,21 @@ def read_spec(given: Any, *, pointer: str = "") -> BudgetSpec:
         at_limit=given.at_limit,
         zone=given.zone,
         pointer=pointer,
+    )
+
+
+def read_declared(value: Any, *, pointer: str) -> BudgetSpec:
+    """Return the budget that a plan's file names: an amount with its unit, or an object."""
+    if isinstance(value, str):
+        limit = parse_amount(value, pointer=pointer)
+        return check_spec(BudgetSpec(unit=limit.unit, amount=limit.number, pointer=pointer))
+    units = [unit for unit in BudgetUnit.values if value.get(unit) is not None]
+    number = value[units[0]] if len(units) == 1 else None
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        raise Invalid(pointer, f"Set either 'tokens' or 'usd' to a number, or write {EXAMPLES}.")
+    terms = {name: str(value[name]) for name in ("period", "at_limit", "zone") if value.get(name)}
+    return check_spec(
+        BudgetSpec(unit=units[0], amount=Decimal(str(number)), pointer=pointer, **terms)
     )
 
 

@@ -46,6 +46,17 @@ def may_retry(agent: str, task: str = "ledger_task") -> str:
                     %(now)s, %(silent)s))"""
 
 
+def pool_runs(task: str) -> str:
+    """Return the condition that the pool of a retry that waits for one member is not paused."""
+    return f"""({task}.retry_on is distinct from '{RetryOn.SAME}' or {task}.pool_id is null
+                or {task}.pool_id in (select queue from queues))"""
+
+
+def may_take(agent: str, task: str = "ledger_task") -> str:
+    """Return the condition that a member may take a task of a pool before all others."""
+    return f"{pool_runs(task)} and {may_retry(agent, task)}"
+
+
 def pick_from_queues(*, where: str, order: str, columns: str, limit: str = "1") -> str:
     """Return the FROM clause of the first tasks `found` of all queues, which it locks.
 

@@ -122,7 +122,7 @@ def pick_named(caller: type[Caller], *, pooled: bool) -> str:
     agent = agent_of(caller)
     mine = f"agent_id = {agent}"
     if pooled:
-        mine = f"agent_id in (select queue from queues) and {pools.may_retry(agent)}"
+        mine = f"agent_id in (select queue from queues) and {pools.may_take(agent)}"
     return f"""(select id from ledger_task
             where id = %(task)s and {mine} and {IS_DUE} and {can_start()}
             for update skip locked)"""
@@ -138,7 +138,7 @@ def pick_next(caller: type[Caller], *, pooled: bool) -> str:
     # however deep the queue is.
     agent = agent_of(caller)
     if pooled:
-        free = f" and {pools.may_retry(agent)}"
+        free = f" and {pools.may_take(agent)}"
         head = pools.pick_from_queues(
             where=IS_QUEUED + free, order="priority desc, id", columns="priority"
         )
@@ -167,7 +167,7 @@ def pick_next_or_offered(caller: type[Caller], *, pooled: bool) -> str:
 def select_offered(agent: str, *, limit: str, pooled: bool) -> str:
     mine = "t.agent_id = e.agent_id"
     if pooled:
-        mine = f"t.agent_id in (select queue from queues) and {pools.may_retry(agent, 't')}"
+        mine = f"t.agent_id in (select queue from queues) and {pools.may_take(agent, 't')}"
     return f"""select t.id from retries_escalation e join ledger_task t on t.id = e.task_id
         where e.agent_id = {agent} and e.offered_to = %(worker)s
             and {mine} and t.attempts = e.attempts and {can_start("t")}
@@ -207,7 +207,7 @@ def pick_from_queue(name: str, where: str, order: str, columns: str, *, limit: s
 
 def pick_from_pools(name: str, where: str, order: str, columns: str, *, limit: str) -> str:
     # Where other claims hold the best tasks, those behind them follow, queue by queue.
-    where = f"{where} and {pools.may_retry('(select id from free)')}"
+    where = f"{where} and {pools.may_take('(select id from free)')}"
     best = pools.pick_best_of_queues(where=where, order=order, columns=columns, limit=limit)
     rest = pools.pick_from_queues(
         where=f"{where} and id <> all(array(select id from best_{name}))",
@@ -436,6 +436,7 @@ def why_statement(caller: type[Caller], *, pooled: bool) -> str:
         else ("t.agent_id = c.agent_id")
     )
     queues = f", {pools.queues(agent_of(caller)).rstrip().rstrip(',')}" if pooled else ""
+    next_due = f"{NEXT_DUE} and {pools.pool_runs('t')}" if pooled else NEXT_DUE
     return f"""with {caller.cte}{queues}
     select null::uuid as id, c.agent_id as caller_agent, c.agent_name, c.unheard as unseen,
         case when {AWAITS_ANSWER} then 0 else c.idle_s end as idle_s,
@@ -458,7 +459,7 @@ def why_statement(caller: type[Caller], *, pooled: bool) -> str:
                 and {WAITING}
                 and (%(task)s::uuid is null or t.id = %(task)s)
                 and p.paused_at is not null) as plan_paused,
-        {least_of(NEXT_DUE, pooled=pooled)} as next_due_at,
+        {least_of(next_due, pooled=pooled)} as next_due_at,
         {pending} as pending_instructions
     from caller c where c.agent_id is not null"""
 

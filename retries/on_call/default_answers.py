@@ -1,6 +1,8 @@
 """Give the answer that a person wrote into a policy, where that is allowed."""
 
 import re
+from collections.abc import Collection
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -8,6 +10,8 @@ from django.db import transaction
 
 from ledger.errors import Refusal
 from ledger.journal import Actor, Kind, Stamp
+from ledger.models import Token
+from ledger.models.token import TokenKind
 from ledger.secrets.names import is_secret_name
 from retries.escalations import answering, choices, lifecycle
 from retries.escalations.choices import Choice
@@ -18,6 +22,7 @@ from retries.on_call.steps import MOST_TOLD, Case, list_reminded, parse_step
 from retries.states import EscalationState, Reason
 
 CHANNEL = "policy"
+SCOPE = "escalations:resolve"
 # Only a person decides about these: no answer never means yes and never means no.
 NEVER = (Reason.PERMISSION_REQUEST, Reason.NEEDS_CREDENTIALS, Reason.NEEDS_PERMISSION)
 WORDS = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[ _-][A-Za-z0-9]+)?")
@@ -46,7 +51,7 @@ def give(escalation_id: UUID, *, stamp: Stamp) -> bool:
         policy_step=escalation.policy_step + 1, next_step_at=None, updated_at=stamp.at
     )
     choice = choices.parse(step.answer)
-    refused = "" if policy.answer_by_name else "No one is named who wrote the default answer."
+    refused = why_without_author(policy, list_authors(policy.project_id, now=stamp.at))
     refused = refused or why_not(escalation, choice)
     refused = refused or try_answer(escalation, choice, policy, stamp)
     if refused:
@@ -71,6 +76,21 @@ def try_answer(
     except Refusal as refusal:
         return refusal.detail
     return ""
+
+
+def list_authors(project_id: UUID, *, now: datetime) -> set[str]:
+    """Return the names of the people and the operators' tokens that may answer in a project."""
+    tokens = Token.objects.filter(project=project_id, kind=TokenKind.OPERATOR, revoked_at=None)
+    tokens = tokens.filter(scopes__contains=[SCOPE]).exclude(expires_at__lte=now)
+    return {*read_directory(project_id).people, *tokens.values_list("name", flat=True)}
+
+
+def why_without_author(policy: EscalationPolicy, authors: Collection[str]) -> str:
+    """Return why a policy's default answer is not given; empty if its author may still answer."""
+    name = policy.answer_by_name
+    if not name:
+        return "No one is named who wrote the default answer."
+    return "" if name in authors else f"{name}, who wrote the default answer, may not answer here."
 
 
 def why_not(escalation: Escalation, choice: Choice) -> str:

@@ -8,6 +8,7 @@ from ledger.models import Project
 from ledger.planfile import PlanFile
 from ledger.plans import editing, import_writer
 from ledger.plans.import_diff import DEFAULT_OPTIONS, ImportOptions, ImportResult
+from ledger.tasks import steps
 from retries.plans import ticks
 from retries.tasks import actions as task_actions
 from retries.tasks import checkpoints
@@ -23,6 +24,8 @@ def import_plan(
     # Checkpoints without needs ask at once. A waiting task that the file marks as done is done: no
     # agent does it again, and nothing claims that an attempt has proven it.
     done = import_writer.import_plan(project, planfile, options=options, stamp=stamp)
+    for step in () if done.unchanged else steps.AFTER_IMPORT:
+        done = replace(done, warnings=[*done.warnings, *step(done, options, stamp)])
     if not options.dry_run and not done.unchanged:
         new = {*done.diff.added, *done.diff.changed}
         asking = [

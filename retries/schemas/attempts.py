@@ -35,6 +35,31 @@ class LimitIn(In):
     resets_at: AwareDatetime | None = Field(None, description="when the window resets")
 
 
+class UsageFields(Schema):
+    input_tokens: int | None = Field(
+        None, ge=0, le=MOST_TOKENS, description="tokens that the model read, cached ones included"
+    )
+    cached_tokens: int | None = Field(
+        None, ge=0, le=MOST_TOKENS, description="of the input tokens, those read from a cache"
+    )
+    cache_write_tokens: int | None = Field(
+        None, ge=0, le=MOST_TOKENS, description="of the input tokens, those written to a cache"
+    )
+    output_tokens: int | None = Field(
+        None, ge=0, le=MOST_TOKENS, description="tokens that the model wrote"
+    )
+    cost_usd: float | None = Field(
+        None, ge=0, le=MOST_USD, allow_inf_nan=False, description="what it cost, in US dollars"
+    )
+    model: str = Field("", max_length=MODEL_LENGTH, description="the model's name")
+
+
+class UsageIn(
+    In, UsageFields, example={"input_tokens": 52_100, "output_tokens": 1_840, "cost_usd": 0.21}
+):
+    pass
+
+
 class HeartbeatIn(In, example={"progress": {"message": "wrote tests", "percent": 40}}):
     progress: dict[str, Any] | None = Field(
         None, description="any object, usually with message, percent, and details"
@@ -80,6 +105,11 @@ class HeartbeatIn(In, example={"progress": {"message": "wrote tests", "percent":
         description="records of the agent's program that tell its account's limits: a "
         "rate_limit_event of stream-json, the status line's input with `rate_limits`, or an object "
         "with the `headers` of its model's answer",
+    )
+    usage: UsageIn | None = Field(
+        None,
+        description="the tokens and the cost since the attempt began, in place of what an earlier "
+        "heartbeat told; budgets count them at once, and the report's usage replaces them",
     )
 
 
@@ -177,31 +207,6 @@ class CheckIn(In):
         if self.exit_code is not None and self.unknown is not None:
             raise ValueError("Send exit_code, or why it is unknown, but not both.")
         return self
-
-
-class UsageFields(Schema):
-    input_tokens: int | None = Field(
-        None, ge=0, le=MOST_TOKENS, description="tokens that the model read, cached ones included"
-    )
-    cached_tokens: int | None = Field(
-        None, ge=0, le=MOST_TOKENS, description="of the input tokens, those read from a cache"
-    )
-    cache_write_tokens: int | None = Field(
-        None, ge=0, le=MOST_TOKENS, description="of the input tokens, those written to a cache"
-    )
-    output_tokens: int | None = Field(
-        None, ge=0, le=MOST_TOKENS, description="tokens that the model wrote"
-    )
-    cost_usd: float | None = Field(
-        None, ge=0, le=MOST_USD, allow_inf_nan=False, description="what it cost, in US dollars"
-    )
-    model: str = Field("", max_length=MODEL_LENGTH, description="the model's name")
-
-
-class UsageIn(
-    In, UsageFields, example={"input_tokens": 52_100, "output_tokens": 1_840, "cost_usd": 0.21}
-):
-    pass
 
 
 class ResultIn(

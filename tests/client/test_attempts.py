@@ -1,6 +1,7 @@
 """A live attempt: renewed while it is worked on, reported at its end."""
 
 import asyncio
+import json
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -61,6 +62,32 @@ def test_messages_come_at_heartbeats(producer: Client, coder: Client, line: Faul
     row = producer.instructions.get(message.id)
     assert (row.text, row.delivered_via) == ("Stop after the parser", "heartbeat")
     assert row.first_delivered_at and row.read_at == row.acknowledged_at
+
+
+def test_heartbeats_bring_usage_when_it_has_changed(
+    producer: Client, coder: Client, line: FaultyLine
+) -> None:
+    producer.tasks.enqueue("coder", "code")
+    with next_of(coder) as attempt:
+        attempt.heartbeat(usage={"input_tokens": 7})
+        assert producer.tasks.attempt(attempt.id).usage == {"input_tokens": 7}
+        attempt.heartbeat()
+        attempt.usage = {"input_tokens": 9}
+        attempt.heartbeat()
+        assert producer.tasks.attempt(attempt.id).usage == {"input_tokens": 9}
+    bodies = [seen.body for seen in line.seen if seen.path.endswith("/heartbeat")]
+    assert [b"usage" in each for each in bodies] == [True, False, True]
+    assert producer.tasks.attempt(attempt.id).usage == {"input_tokens": 9}
+
+
+def test_a_server_that_does_not_know_usage_is_renewed_without_it(
+    producer: Client, coder: Client, line: FaultyLine
+) -> None:
+    producer.tasks.enqueue("coder", "code")
+    refused = {"code": "validation_error", "errors": [{"pointer": "/usage"}]}
+    with next_of(coder) as attempt:
+        line.faults.append(Fault(422, {}, json.dumps(refused).encode()))
+        assert attempt.heartbeat(usage={"input_tokens": 7}).lease_expires_at
 
 
 def test_a_record_of_limits_that_the_server_refuses_is_sent_once(

@@ -266,6 +266,37 @@ def test_a_stop_tells_the_tokens_of_the_attempt_alone(
     assert json.loads(files["TENFOUR_USAGE_FILE"].read_text())["output_tokens"] == 42
 
 
+def test_a_call_tells_the_tokens_once_a_minute(
+    hook: Hook, producer: Client, tmp_path: Path
+) -> None:
+    transcript, calls = tmp_path / "s-1.jsonl", [{**SHELL, "tool_use_id": f"c-{n}"} for n in "ab"]
+    task = producer.tasks.enqueue("coder", "implementation", payload={"action": "Write"})
+    assert "Write" in hook("UserPromptSubmit", transcript_path=str(transcript)).out
+    [held] = tmp_path.glob("state/hooks/*/sessions/*.json")
+
+    def use(tokens: int) -> None:
+        at = datetime.fromtimestamp(time.time(), UTC).isoformat()
+        message = {"id": "one", "usage": {"input_tokens": 1, "output_tokens": tokens}}
+        transcript.write_text(json.dumps({"timestamp": at, "message": message}) + "\n")
+
+    def told() -> Any:
+        [attempt] = producer.tasks.attempts(task.id)
+        return attempt.usage and attempt.usage["output_tokens"]
+
+    use(30)
+    assert hook("PostToolUse", **calls[0], transcript_path=str(transcript)).status == 0
+    assert told() is None, "a minute has not passed"
+    known = json.loads(held.read_text())
+    held.write_text(json.dumps({**known, "since": known["since"] - 61}))
+    assert hook("PostToolUse", **calls[0], transcript_path=str(transcript)).status == 0
+    assert told() == 30
+    use(42)
+    assert hook("PostToolUse", **calls[1], transcript_path=str(transcript)).status == 0
+    assert told() == 30
+    assert hook("Stop", transcript_path=str(transcript)).status == 0
+    assert told() == 42
+
+
 def test_a_stop_is_reported_to_a_server_that_does_not_know_tokens(
     hook: Hook, producer: Client, line: FaultyLine, tmp_path: Path
 ) -> None:

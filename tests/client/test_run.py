@@ -390,6 +390,21 @@ def test_a_running_command_gets_what_its_heartbeats_announce(
     assert producer.instructions.get(sent.id).delivered_via == "heartbeat"
 
 
+def test_what_a_running_command_used_so_far_reaches_the_attempt(
+    as_coder: dict[str, str], producer: Client, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    usage = """echo '{"input_tokens": 7}' >$TENFOUR_USAGE_FILE"""
+    script = f"{usage}; echo up; until [ -e {shlex.quote(str(go))} ]; do sleep 0.1; done"
+    running = start(as_coder, "--name", "x", "--lease", "5", "--", "sh", "-c", script)
+    assert running.stdout and running.stdout.readline() == "up\n"
+    id = the_task(producer).current_attempt or ""
+    wait_until(lambda: producer.tasks.attempt(id).usage == {"input_tokens": 7})
+    go.touch()
+    running.communicate(timeout=PATIENCE_S)
+    assert running.returncode == 0
+
+
 def test_the_limits_that_a_stream_tells_reach_the_account(
     run: Run, as_coder: dict[str, str], producer: Client
 ) -> None:

@@ -212,6 +212,20 @@ def test_a_pools_word_counts_where_the_task_has_none(agent: Agent, second: Agent
     assert Task.objects.get(pk=any_one).agent == pool
 
 
+def test_a_paused_pool_holds_retries_of_one_member(agent: Agent, pool: Agent) -> None:
+    held, due = fail_once(agent, retry_on="same"), NOW + MINUTE
+    agents.pause([pool], stamp=STAMP)
+    for limit in (1, 3):
+        found = claim(agent, now=due, limit=limit)
+        assert (found.rows, found.next_due_at) == ([], None)
+    with pytest.raises(InvalidTransition, match="The pool reviewers is paused"):
+        claim(agent, task=held, now=due)
+    own = make_task(agent)
+    assert task_of(claim(agent, now=due)) == own
+    agents.pause([pool], paused=False, stamp=STAMP)
+    assert task_of(claim(agent, now=due)) == held
+
+
 @pytest.mark.parametrize("unable", ["pause", "wait", "breaker", "silent", "gone"])
 def test_the_agent_that_failed_retries_if_no_other_member_can(
     unable: str, agent: Agent, second: Agent, pool: Agent
@@ -329,6 +343,16 @@ def test_a_task_moves_to_a_pool_and_away_from_it(agent: Agent, second: Agent, po
     change(id, Change(agent=second), version=task.version, stamp=STAMP)
     task = Task.objects.get(pk=id)
     assert (task.agent, task.pool) == (second, None)
+
+
+def test_a_task_that_moves_to_another_pool_takes_its_retry_on(agent: Agent, pool: Agent) -> None:
+    other = make_pool("others", agent, retry_on="same")
+    moved, own, kept = (make_task(pool, retry_on="other") for _ in range(3))
+    change(moved, Change(agent=other), version=1, stamp=STAMP)
+    change(own, Change(agent=other, retry_on="any"), version=1, stamp=STAMP)
+    change(kept, Change(agent=pool), version=1, stamp=STAMP)
+    found = [Task.objects.get(pk=id).retry_on for id in (moved, own, kept)]
+    assert found == ["same", "any", "other"]
 
 
 # ---- several at once

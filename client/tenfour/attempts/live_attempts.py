@@ -56,8 +56,11 @@ class Live(Driven[D]):
         super().__init__(driver, core)
         # Reported on a clean exit.
         self.result: Any = None
-        # The attempt's tokens and cost, for whatever reports its end: see `Usage`.
+        # The attempt's tokens and cost so far, for heartbeats and the report: see `Usage`.
         self.usage: Usage | None = None
+        self._sent_usage: Usage | None = None
+        # Returns what a program has left about them so far.
+        self.read_usage: Callable[[], Usage | None] | None = None
         self.decision: Decision | None = None
         self.abort_requested = False
         self.is_lost = False
@@ -82,7 +85,7 @@ class Live(Driven[D]):
         # The model reads the prompt: what went wrong before (empty at first), then the task.
         self.prompt = claim.prompt
         self.retry_context = claim.retry_context
-        self.usage = None
+        self.usage = self._sent_usage = None
         self._verified = {}
 
     @property
@@ -101,8 +104,14 @@ class Live(Driven[D]):
         message: str | None = None,
         percent: float | None = None,
         details: Mapping[str, Any] | None = None,
+        *,
+        usage: Usage | None = None,
     ) -> Steps[Heartbeat]:
-        """Report progress; the lease is renewed without this call."""
+        """Report progress; the lease is renewed without this call.
+
+        `usage` is what the attempt has used since it began; budgets count it at once.
+        """
+        self.usage = usage or self.usage
         return (yield from self._heartbeat(message=message, percent=percent, details=details))
 
     @Operation
@@ -225,6 +234,10 @@ class Live(Driven[D]):
             progress["limit_records"] = [limits]
         # before the call: a record that the server refuses must not be in each heartbeat
         self._sent_limits = limits
+        usage = (self.read_usage() if self.read_usage else None) or self.usage
+        if usage is not None and usage != self._sent_usage:
+            progress["usage"] = usage
+        self._sent_usage = usage or self._sent_usage
         beat = yield from self._core.perform(tasks.heartbeat(self.id, output=output, **progress))
         self._sent_output = self._sent_output if output is None else output
         self.abort_requested = self.abort_requested or beat.abort_requested

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 PATH = "/v1/hooks/agent"
 AGENTS = ("claude", "codex")
+# The transcript is read for tokens so often while the agent works.
+USAGE_EVERY_S = 60.0
 # An agent waits for each call.
 TIMEOUTS_S = {
     "PreToolUse": 3.0,
@@ -103,8 +105,7 @@ def hook(args: argparse.Namespace) -> int:
         complain(error)
         return OK
     try:
-        if call.name == "Stop":
-            call.leave_usage()
+        call.leave_usage()
         answer = call.answer()
     except ServerAway as away:
         complain(away)
@@ -176,7 +177,7 @@ class HookCall:
             found["attempt"] = self.environ["TENFOUR_ATTEMPT"]
         elif task := self.environ.get("TENFOUR_TASK"):
             found["task"] = task
-        if self.name == "Stop" and not self.is_managed and (usage := self.read_usage()):
+        if not more.get("late") and self.tells_usage() and (usage := self.read_usage()):
             found["usage"] = usage
         if self.name in ENDS and isinstance(self.transcript, str):
             from tenfour.sessions.limit_records import read_limit_records
@@ -296,6 +297,17 @@ class HookCall:
 
     # ---- what the attempt used
 
+    def tells_usage(self) -> bool:
+        """Return whether this event brings the tokens: a stop, or a call once a minute."""
+        if self.name == "Stop" or self.is_managed:
+            return self.name == "Stop" and not self.is_managed
+        held = self.store.session(self.session)
+        told_at = held.get("usage_at") or held.get("since") or inf
+        if self.name != "PostToolUse" or time.time() - told_at < USAGE_EVERY_S:
+            return False
+        self.store.save_session(self.session, {**held, "usage_at": time.time()})
+        return True
+
     def read_usage(self) -> Mapping[str, Any] | None:
         """Return the tokens of the session's attempt, as far as its transcript has them."""
         if self.is_managed:
@@ -314,7 +326,11 @@ class HookCall:
     def leave_usage(self) -> None:
         """Leave the tokens to `tenfour run`, which reports the attempt."""
         path = self.environ.get("TENFOUR_USAGE_FILE", "")
-        if self.is_managed and os.path.isfile(path) and (usage := self.read_usage()):
+        if not self.is_managed or not os.path.isfile(path):
+            return
+        is_due = time.time() - os.path.getmtime(path) >= USAGE_EVERY_S
+        is_told = self.name == "Stop" or (self.name == "PostToolUse" and is_due)
+        if is_told and (usage := self.read_usage()):
             Path(path).write_text(json.dumps(usage), encoding="utf-8")
 
     # ---- the session's transcript
@@ -352,6 +368,7 @@ class HookCall:
             is_known = known.get("attempt") == held.get("attempt") and "since" in known
             since = known["since"] if is_known else time.time()
             kept = {"since": since, "tree": known.get("tree") if is_known else None}
+            kept |= {"usage_at": known["usage_at"]} if is_known and "usage_at" in known else {}
             self.store.save_session(self.session, {**held, **kept})
         elif self.name == "SessionEnd" or (self.name == "Stop" and self.is_over(answer)):
             self.store.forget_session(self.session)

@@ -10,7 +10,7 @@ from tenfour.attempts.usage import COUNTS
 from tenfour.http.exchange import Answer, NoAnswer
 
 Body = Mapping[str, Any] | str | None
-# Fields of a report's body, of an event of a hook, and of a pull that older servers do not know.
+# Fields of a report, a heartbeat, an event of a hook, and a pull that older servers do not know.
 FIELDS = frozenset(
     ("usage", "checks", "tree", "exit_code", "via", "suspects", "cache_write_tokens")
 )

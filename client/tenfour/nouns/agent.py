@@ -5,15 +5,20 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from tenfour.api.calls import json_object
 from tenfour.client import Client
-from tenfour.commands.terminal import OK, pretty, say, text_of, wrong_usage
-from tenfour.http.core import Call
+from tenfour.commands.terminal import text_of, wrong_usage
 from tenfour.nouns.noun import Noun, Parser, Verb
 from tenfour.nouns.output.columns import Column, Row, computed, identity, plain, time, whole
 from tenfour.nouns.output.record import Layout
-from tenfour.nouns.reading import add_json, make_action, make_list, make_show
-from tenfour.nouns.rows import Kind, act
+from tenfour.nouns.reading import (
+    add_json,
+    create_row,
+    make_action,
+    make_list,
+    make_pauses,
+    make_show,
+)
+from tenfour.nouns.rows import Kind, act, change
 
 KIND = Kind("/v1/agents", "agent", "agents", names="path", title="name", page="/agents/{id}/")
 
@@ -84,10 +89,7 @@ ACCOUNT_COLUMNS = (
 
 def register(args: argparse.Namespace) -> int:
     """Register an agent and print its name and id."""
-    with Client(args.url) as client:
-        row = act(client, KIND.path, {"name": args.name})
-    say(pretty(row) if args.json else f"{row['name']} {row['id']}")
-    return OK
+    return create_row(args, KIND, {"name": args.name})
 
 
 def add_register_arguments(parser: Parser) -> None:
@@ -95,11 +97,7 @@ def add_register_arguments(parser: Parser) -> None:
     add_json(parser, "print the agent as JSON")
 
 
-def update(client: Client, id: str, **changes: Any) -> Row:
-    return client.perform(Call("PATCH", KIND.path_of(id), json_object, changes))
-
-
-def change(client: Client, id: str, args: argparse.Namespace) -> Row:
+def change_options(client: Client, id: str, args: argparse.Namespace) -> Row:
     """Change the options that were given."""
     changes: dict[str, Any] = {}
     if args.concurrency is not None:
@@ -110,7 +108,7 @@ def change(client: Client, id: str, args: argparse.Namespace) -> Row:
         changes["system_text"] = text_of(args.system_text)
     if not changes:
         raise wrong_usage("Nothing to change.", "Use --concurrency, --account or --system-text.")
-    return update(client, id, **changes)
+    return change(client, KIND, id, **changes)
 
 
 def add_change_arguments(parser: Parser) -> None:
@@ -164,25 +162,18 @@ NOUN = Noun(
             help="List the accounts that agents' calls are billed to, with their limits.",
         ),
         "register": Verb("Register an agent.", "agents:write", register, add_register_arguments),
-        "pause": make_action(
+        **make_pauses(
             KIND,
-            "Give an agent no new tasks; running attempts continue.",
             "agents:write",
-            lambda client, id, args: update(client, id, paused=True),
-            say_done=describe_agent,
-        ),
-        "resume": make_action(
-            KIND,
-            "Give a paused agent tasks again.",
-            "agents:write",
-            lambda client, id, args: update(client, id, paused=False),
-            say_done=describe_agent,
+            describe_agent,
+            pause="Give an agent no new tasks; running attempts continue.",
+            resume="Give a paused agent tasks again.",
         ),
         "change": make_action(
             KIND,
             "Change an agent's limit of concurrent attempts, account or system text.",
             "agents:write",
-            change,
+            change_options,
             add=add_change_arguments,
             say_done=describe_agent,
         ),

@@ -5,15 +5,19 @@ from __future__ import annotations
 import argparse
 
 from tenfour.api import pool_calls
-from tenfour.api.calls import json_object
 from tenfour.client import Client
-from tenfour.commands.terminal import OK, pretty, say
-from tenfour.http.core import Call
 from tenfour.nouns.noun import Noun, Parser, Verb
 from tenfour.nouns.output.columns import Column, Row, computed, identity, plain, time, whole
 from tenfour.nouns.output.record import Layout
-from tenfour.nouns.reading import add_json, make_action, make_list, make_show
-from tenfour.nouns.rows import Kind, act
+from tenfour.nouns.reading import (
+    add_json,
+    create_row,
+    make_action,
+    make_list,
+    make_pauses,
+    make_show,
+)
+from tenfour.nouns.rows import Kind, change
 
 KIND = Kind("/v1/pools", "pool", "pools", names="path", title="name", page="/agents/pools/{id}/")
 RETRY_ON = ["any", "same", "other"]
@@ -91,14 +95,7 @@ def add_agents(parser: Parser, *, number: str = "*") -> None:
 def create(args: argparse.Namespace) -> int:
     """Create a pool and print its name and id."""
     body = {"name": args.name, "members": args.agents, "retry_on": args.retry_on}
-    with Client(args.url) as client:
-        row = act(client, KIND.path, body)
-    say(pretty(row) if args.json else f"{row['name']} {row['id']}")
-    return OK
-
-
-def update(client: Client, id: str, **changes: object) -> Row:
-    return client.perform(Call("PATCH", KIND.path_of(id), json_object, changes))
+    return create_row(args, KIND, body)
 
 
 def add_move_to(parser: Parser) -> None:
@@ -126,7 +123,7 @@ NOUN = Noun(
             KIND,
             "Add agents to a pool.",
             "agents:write",
-            lambda client, id, args: update(client, id, add=args.agents),
+            lambda client, id, args: change(client, KIND, id, add=args.agents),
             add=lambda parser: add_agents(parser, number="+"),
             say_done=describe_pool,
         ),
@@ -134,29 +131,22 @@ NOUN = Noun(
             KIND,
             "Remove agents from a pool; running attempts continue.",
             "agents:write",
-            lambda client, id, args: update(client, id, remove=args.agents),
+            lambda client, id, args: change(client, KIND, id, remove=args.agents),
             add=lambda parser: add_agents(parser, number="+"),
             say_done=describe_pool,
         ),
-        "pause": make_action(
+        **make_pauses(
             KIND,
-            "Hand out no task of a pool; running attempts continue.",
             "agents:write",
-            lambda client, id, args: update(client, id, paused=True),
-            say_done=describe_pool,
-        ),
-        "resume": make_action(
-            KIND,
-            "Hand out the tasks of a paused pool again.",
-            "agents:write",
-            lambda client, id, args: update(client, id, paused=False),
-            say_done=describe_pool,
+            describe_pool,
+            pause="Hand out no task of a pool; running attempts continue.",
+            resume="Hand out the tasks of a paused pool again.",
         ),
         "change": make_action(
             KIND,
             "Change which members retry the tasks that are sent to a pool from now on.",
             "agents:write",
-            lambda client, id, args: update(client, id, retry_on=args.retry_on),
+            lambda client, id, args: change(client, KIND, id, retry_on=args.retry_on),
             add=lambda parser: add_retry_on(parser, required=True),
             say_done=describe_pool,
         ),

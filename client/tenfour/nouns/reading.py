@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tenfour.client import Client
 from tenfour.commands.display import Screen, clean, find_screen, one_line
@@ -17,7 +18,7 @@ from tenfour.nouns.output.columns import Column, Row
 from tenfour.nouns.output.json_output import JsonOutput, add_json_output
 from tenfour.nouns.output.record import Layout, render_record
 from tenfour.nouns.output.table import render_table
-from tenfour.nouns.rows import Kind, fetch_rows, find_id, get
+from tenfour.nouns.rows import Kind, act, change, fetch_rows, find_id, get
 
 LIMIT = 30  # rows, as gh lists them
 More = Callable[[Client, Row, Screen], Iterator[str]]
@@ -197,6 +198,31 @@ def make_action(
         return OK
 
     return Verb(help, scope, run, add_arguments, example=example)
+
+
+def make_pauses(
+    kind: Kind, scope: str, say_done: Callable[[Row], str], *, pause: str, resume: str
+) -> dict[str, Verb]:
+    """Return the verbs `pause` and `resume` of a row that hands out tasks."""
+
+    def make(help: str, paused: bool) -> Verb:
+        return make_action(
+            kind,
+            help,
+            scope,
+            lambda client, id, args: change(client, kind, id, paused=paused),
+            say_done=say_done,
+        )
+
+    return {"pause": make(pause, True), "resume": make(resume, False)}
+
+
+def create_row(args: argparse.Namespace, kind: Kind, body: Mapping[str, Any]) -> int:
+    """Create a row that has a name; print its name and id, or with --json the response."""
+    with Client(args.url) as client:
+        row = act(client, kind.path, body)
+    say(pretty(row) if args.json else f"{row['name']} {row['id']}")
+    return OK
 
 
 def describe_state(row: Row) -> str:

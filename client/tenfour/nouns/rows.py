@@ -62,6 +62,11 @@ def act(client: Client, path: str, body: Mapping[str, Any] | None = None) -> Row
     return client.perform(Call("POST", path, json_object, given(body or {})))
 
 
+def change(client: Client, kind: Kind, id: str, **changes: Any) -> Row:
+    """Send a PATCH of a row whose version does not matter."""
+    return client.perform(Call("PATCH", kind.path_of(id), json_object, changes))
+
+
 def fetch_rows(
     client: Client, path: str, params: Mapping[str, str], *, limit: int
 ) -> tuple[list[Row], bool]:

@@ -186,6 +186,7 @@ class TaskRun:
         if is_too_large(command):
             raise runner.ArgumentsTooLarge
         with attempt_variables(attempt) as variables:
+            attempt.read_usage = lambda: read_usage(variables["TENFOUR_USAGE_FILE"])
             ended = runner.run(
                 command,
                 env=os.environ | variables,

@@ -90,7 +90,8 @@ def count_by_agent(query: TaskQuery, project: Project | None, common: bool) -> d
 def is_read_at_once(query: TaskQuery) -> bool:
     """Return whether one pass finds the tasks for all states and agents."""
     # Otherwise an index finds the matching tasks of each state and agent.
-    named = query.words or query.error != ANY or query.pattern != ANY
+    # A pool's tasks are those of many agents, and an index finds all of them.
+    named = query.words or any(each != ANY for each in (query.error, query.pattern, query.pool))
     return bool(named or query.changed or is_retried(query))
 
 

@@ -15,9 +15,9 @@ from tests.config.mcp.calls import Mcp, text_of
 
 AGENT = ["claim_task", "heartbeat", "report_result", "release_task", "ask_human", "get_escalation"]
 AGENT += ["get_instructions", "ack_instruction", "get_task", "list_tasks", "get_plan_forecast"]
-AGENT += ["create_task"]
+AGENT += ["list_budgets", "create_task"]
 PRODUCER = ["get_escalation", "get_task", "list_tasks", "get_plan_forecast"]
-PRODUCER += ["import_plan", "create_task"]
+PRODUCER += ["list_budgets", "import_plan", "create_task"]
 PRODUCER += ["send_instruction"]
 PLAN = """---
 phase: 03-ids
@@ -41,7 +41,7 @@ def test_a_token_sees_the_tools_that_it_can_use(
     assert names(coder) == AGENT
     assert names(lead) == PRODUCER
     assert names(mcp("operator")) == PRODUCER
-    assert names(mcp("reader")) == [*PRODUCER[:4]]
+    assert names(mcp("reader")) == [*PRODUCER[:5]]
     for name, arguments in (
         ("import_plan", {"content": PLAN}),
         ("send_instruction", {"agent": "coder", "content": "x"}),
@@ -63,6 +63,7 @@ def test_no_tool_answers_an_escalation() -> None:
             "tasks_get",
             "tasks_list",
             "plans_get_forecast",
+            "budgets_list",
             "plans_create",
             "tasks_create",
             "instructions_create",
@@ -323,6 +324,18 @@ def test_lists_go_on_with_a_cursor(coder: Mcp) -> None:
     rest = coder.done("list_tasks", limit=2, cursor=first["next_cursor"])
     titles = [task["title"] for task in first["tasks"] + rest["tasks"]]
     assert titles == ["Task 2", "Task 1", "Task 0"] and "next_cursor" not in rest
+
+
+def test_budgets_are_listed_and_a_heartbeat_says_when_one_is_used_up(lead: Mcp, coder: Mcp) -> None:
+    assert text_of(lead.call("list_budgets")) == "There is no budget here."
+    text = PLAN.replace("agent: coder", "agent: coder\nbudget: 1000 tokens")
+    lead.done("import_plan", content=text, format="markdown", register=True)
+    claimed = coder.done("claim_task")
+    beat = coder.call("heartbeat", input_tokens=900, output_tokens=100)
+    assert "A budget is used up." in text_of(beat) and claimed["task"]
+    said = lead.call("list_budgets", plan="03-01")
+    assert "plan 03-01: 1,000 of 1,000 tokens used, and its tasks wait." in text_of(said)
+    assert said["structuredContent"]["budgets"][0]["used_up"] is True
 
 
 def test_a_plans_forecast_is_read(lead: Mcp) -> None:

@@ -117,13 +117,13 @@ def test_members_are_added_and_removed_on_the_page(browser: Client, pool: Agent)
     assert names(pool) == ["coder", "second"]
     assert "Removed 1 agent" in said(browser, f"{path(pool)}drop/", {"agents": "coder"})
     assert names(pool) == ["second"]
-    assert "Nothing changed" in said(browser, f"{path(pool)}add/", {"agents": "nobody"})
+    assert "Nothing was changed" in said(browser, f"{path(pool)}add/", {"agents": "nobody"})
 
 
 def test_who_retries_is_set_on_the_page(browser: Client, pool: Agent) -> None:
     said(browser, f"{path(pool)}retry-on/", {"retry_on": "same"})
     assert Agent.objects.get(pk=pool.pk).retry_on == "same"
-    assert "Nothing changed" in said(browser, f"{path(pool)}retry-on/", {"retry_on": "never"})
+    assert "Nothing was changed" in said(browser, f"{path(pool)}retry-on/", {"retry_on": "never"})
 
 
 def test_a_pool_is_removed_once_its_tasks_have_a_place(

@@ -28,6 +28,7 @@ URL = "/tasks/"
     [
         ("", TaskQuery()),
         ("agent:coder state:retry", TaskQuery(agent=Values(("coder",)), state=Values(("retry",)))),
+        ("pool:nights", TaskQuery(pool=Values(("nights",)))),
         ("type:code,test -type:x", TaskQuery(type=Values(("code", "test"), ("x",)))),
         ("state:NEEDS-YOU", TaskQuery(state=Values(("needs-you",)))),
         ("error:timeout", TaskQuery(error=Values(("timeout",)))),

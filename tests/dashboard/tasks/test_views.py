@@ -14,6 +14,7 @@ from dashboard.tasks.filters import parse
 from dashboard.tasks.listing.counts import count_tasks
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, DeadLetter, Task
+from ledger.pools import membership
 from ledger.states import TaskState
 from ledger.tasks.spec import Backoff
 from ledger.tokens import TrustedCaller
@@ -110,6 +111,32 @@ def test_filters(browser: Client, agent: Agent, now: datetime) -> None:
     assert "No tasks match" in words(browser.get(URL, {"q": "attempts:>1"}))
     near = words(browser.get(URL, {"q": "agent:codr", "project": "default"}))
     assert "Did you mean agent:coder" in near
+
+
+def test_tasks_of_a_pool_are_found_whoever_has_them(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    stamp = Stamp(SYSTEM, now)
+    pool = membership.create("nights", members=[agent], project=agent.project, stamp=stamp)
+    waits = make_task(TaskState.QUEUED, agent=pool, now=now)
+    has = make_task(TaskState.RUNNING, agent=agent, now=now)
+    own = make_task(TaskState.QUEUED, agent=agent, now=now)
+    Task.objects.filter(pk__in=[waits.pk, has.pk]).update(pool=pool)
+    for query, found in (
+        ("pool:nights", [has, waits]),
+        ("-pool:nights", [own]),
+        ("pool:nights agent:coder", [has]),
+        ("(pool:nights OR type:none) state:running", [has]),
+    ):
+        page = browser.get(URL, {"q": query})
+        assert set(rows(page)) == {str(task.pk) for task in found}, query
+    text = words(browser.get(URL, {"q": "pool:nights"}))
+    assert "All 2" in text and "Queued 1" in text and "coder 1" in text and "nights 1" in text
+    near = words(browser.get(URL, {"q": "pool:night", "project": "default"}))
+    assert "Did you mean pool:nights" in near
+    exported: Any = browser.get("/tasks/export/csv/", {"q": "pool:nights state:running"})
+    head, row = (line.split(",") for line in exported.getvalue().decode().splitlines()[:2])
+    assert dict(zip(head, row, strict=True))["pool"] == "nights"
 
 
 def test_facets_ignore_their_own_key(browser: Client, agent: Agent, now: datetime) -> None:

@@ -92,12 +92,13 @@ def test_a_pool_with_open_tasks_is_removed_only_if_they_go_elsewhere(agent: Agen
 
 
 def test_tasks_of_a_removed_pool_can_go_to_another_one(agent: Agent) -> None:
-    pool, other = make_pool("reviewers", agent), make_pool("others")
+    pool, other = make_pool("reviewers", agent), make_pool("others", retry_on="other")
     running, waiting = make_task(pool), make_task(pool)
     claim(agent)
     membership.remove(pool, move_to=other, stamp=STAMP)
     moved = {row.pk: (row.agent, row.pool) for row in Task.objects.all()}
     assert moved == {running: (agent, other), waiting: (other, other)}
+    assert {row.retry_on for row in Task.objects.all()} == {"other"}
 
 
 def test_a_removed_pool_comes_back_by_its_name(agent: Agent) -> None:

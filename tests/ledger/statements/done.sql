@@ -50,9 +50,10 @@ with caller as materialized (
         old.state as from_state,
         old.current_attempt as former_attempt), closed as (
         update ledger_attempt a set outcome = 'success', ended_at = greatest(%(now)s, a.started_at),
-            report_digest = %(report_digest)s, decision = %(decision)s, usage = %(usage)s,
+            report_digest = %(report_digest)s, decision = %(decision)s,
+            usage = coalesce(%(usage)s, a.usage),
             checks = %(checks)s, tree = %(tree)s
-        where a.id = (select former_attempt from moved)
+        where a.id = (select former_attempt from moved) returning old.usage
     ), journaled as (
     insert into ledger_event (id, at, project_id, kind, subject_type, subject_id, agent_id,
         from_state, to_state, actor_type, actor_id, actor_name, data, request_id)
@@ -64,6 +65,7 @@ with caller as materialized (
     select m.id, m.version, m.project_id, m.agent_id, m.plan_id, c.agent_id as caller_agent,
         c.actor_type, c.actor_id, c.actor_name, case when m.id is null then c.unheard else c.unseen
             end as unseen,
+        (select usage from closed) as usage_before,
         %(usage)s::jsonb is not null and (m.id is null or %(counted)s) and exists (
             select from ledger_task t
             where t.id = (select task_id from live) and not (

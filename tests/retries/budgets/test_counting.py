@@ -24,7 +24,7 @@ from retries.budgets import asking, counting, editing, prices, reading
 from retries.budgets.amounts import parse_amount
 from retries.budgets.prices import Usage
 from retries.budgets.shipped_prices import Price
-from retries.models import Escalation
+from retries.models import Escalation, PlanForecast
 from tests.dashboard.worked import make_plan
 from tests.elsewhere import at_once, blocked
 from tests.factories import NOW, make_agent, make_project
@@ -440,3 +440,19 @@ def test_of_many_budgets_those_near_their_limits_are_listed_first(
     whole.delete()
     listed = [line.budget for line in reading.list_of_project(agent.project, now=NOW)]
     assert listed == [budgets[0], budgets[1], budgets[3]]
+
+
+def test_a_notice_of_a_plan_names_what_it_is_forecast_to_use(agent: Agent) -> None:
+    plan, _ = make_plan("03-01", [("One", []), ("Two", [])], agent=agent, now=NOW)
+    made = {"plan": plan, "project": agent.project, "run": 1, "is_kept": False, "made_at": NOW}
+    costs = {"low_cost": 900.4, "median_cost": 1200, "high_cost": 1500, "cost_unit": "tokens"}
+    PlanForecast.objects.create(**made, **costs, cases=30)
+    total = set_budget(agent, 1000, plan=plan.pk)
+    others = [set_budget(agent, 1000, plan=plan.pk, period="day"), set_budget(agent, 1000)]
+    spend(agent)
+    text = Event.objects.get(subject_id=total.pk, kind="budget.reached").data["text"]
+    assert text.endswith("The whole plan is forecast to use 900 to 1,500 tokens (80%).")
+    assert "forecast to use" in Escalation.objects.filter(task__plan=plan).first().question
+    for each in others:
+        event = Event.objects.get(subject_id=each.pk, kind="budget.reached")
+        assert "forecast" not in event.data["text"]

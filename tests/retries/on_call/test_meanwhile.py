@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
-from ledger.models import Agent, Event, Membership
+from ledger.models import Agent, Event, Membership, Token
 from retries.escalations import answering, assignment, snoozing
 from retries.models import Escalation, EscalationPolicy
 from retries.notifications import outbox
 from retries.on_call import default_answers, editing, routing
 from tests.dashboard.notifications.deliveries import make_notification_rule
-from tests.factories import MINUTE, NOW
+from tests.factories import MINUTE, NOW, make_token
 from tests.retries.escalations.test_answering import answer, ignored
 from tests.retries.on_call.test_routing import (
     STAMP,
@@ -222,6 +222,32 @@ def test_the_task_of_an_instruction_is_a_condition(agent: Agent) -> None:
     type(row.instruction).objects.filter(pk=row.instruction.pk).update(task=task)
     route()
     assert the().told == ["ben"]
+
+
+@pytest.mark.usefixtures("people")
+def test_a_default_answer_ends_with_its_authors_right_to_answer(agent: Agent) -> None:
+    make_policy(agent.project, "0 tell ada", "30 answer skip")
+    ignored(agent), route()
+    Membership.objects.filter(user__username="mara").delete()
+    route(30)
+    assert the().is_open and told("escalation.reminded") == [["ada"]]
+    event = Event.objects.get(kind="escalation.reminded")
+    assert event.data["not_answered"] == (
+        "mara, who wrote the default answer, may not answer here."
+    )
+
+
+@pytest.mark.usefixtures("people")
+@pytest.mark.parametrize("changes", [{}, {"revoked_at": NOW}, {"scopes": ["tasks:read"]}])
+def test_a_token_that_wrote_a_default_answer_must_be_valid(
+    agent: Agent, changes: dict[str, Any]
+) -> None:
+    policy = make_policy(agent.project, "0 tell ada", "30 answer skip")
+    make_token("operator", project=agent.project, name="ci")
+    EscalationPolicy.objects.filter(pk=policy.pk).update(answer_by_name="ci")
+    Token.objects.filter(name="ci").update(**changes)
+    ignored(agent), route(), route(30)
+    assert the().is_open == bool(changes)
 
 
 # ---- errors
