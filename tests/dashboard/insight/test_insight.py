@@ -113,7 +113,7 @@ def test_targets_show_their_error_budget(browser: Client, agent: Agent, now: dat
         data={"least": 50, "rows": [row | {"percent": 97, "within_s": 300}]}
     )
     page = html(browser.get("/insight/"))
-    assert f'href="?target={agent.pk}&amp;measure=ack#target"' in page and 'id="target">' in page
+    assert f'href="?target={agent.pk}&measure=ack#target"' in page and 'id="target">' in page
     page = html(browser.get("/insight/", {"target": str(agent.pk)}))
     assert 'id="target" open>' in page and 'value="97"' in page and 'value="300"' in page
     assert f'value="{agent.pk}" selected' in page
@@ -153,9 +153,9 @@ def test_a_target_for_tasks_is_set_and_removed(browser: Client, agent: Agent) ->
     browser.post("/insight/targets/", form | {"do": "remove"})
     assert TaskTarget.objects.get().measure == "run"
     shown = words(browser.get("/activity/"))
-    assert "set the wait target of coder: 95% claimed within 120 s" in shown
-    assert "set the run target of coder: 95% ended within 120 s" in shown
-    assert "removed the wait target of coder" in shown
+    assert "Set the wait target of coder: 95% claimed within 120 s" in shown
+    assert "Set the run target of coder: 95% ended within 120 s" in shown
+    assert "Removed the wait target of coder" in shown
 
 
 def test_a_target_is_set_measured_and_removed(

@@ -111,7 +111,7 @@ def test_a_retry_has_a_run_and_no_wait(agent: Agent) -> None:
     claim(agent, now=NOW + 32 * MINUTE)  # it runs
     row = agent_row(agent)
     assert (row["n"], row["wait_n"], row["run_n"]) == (3, 2, 2)
-    assert (row["run_p50_s"], row["wait_p50_s"]) == (59.5, 961.0)
+    assert (row["run_p50_s"], row["wait_p50_s"]) == (59.5, 960.5)
 
 
 def test_few_cases_are_hidden(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
