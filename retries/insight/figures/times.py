@@ -19,7 +19,7 @@ PANEL, TARGETS = "times", "task_targets"
 KINDS = ("agent", "type", "plan")
 MEASURES = (Measure.WAIT, Measure.RUN)
 LEAST_TIMES = 20
-MOST_ATTEMPTS = 200_000
+MOST_ATTEMPTS = 100_000
 # the busiest of each kind; their pages show their own, and Insight lists the first ones
 MOST_ROWS = 200
 
