@@ -171,7 +171,7 @@ urlpatterns = [
     page("limits/", limits.index, "limits", "ledger.view_agent", replica=True),
     *list_pages("insight/", insight.index, insight.export,
         "insight", "retries.view_contextexperiment", replica=True),
-    action("insight/targets/", insight_actions.set_ack_target,
+    action("insight/targets/", insight_actions.set_target,
         "target_set", "retries.change_acktarget"),
     action("insight/experiments/", insight_actions.start,
         "experiment_start", "retries.add_contextexperiment"),

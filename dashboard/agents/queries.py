@@ -12,13 +12,10 @@ from django.db.models import (
     Case,
     Exists,
     F,
-    Func,
-    JSONField,
     Min,
     OuterRef,
     QuerySet,
     Subquery,
-    Value,
     When,
 )
 from django.db.models.functions import JSONObject
@@ -27,11 +24,12 @@ from django.urls import reverse
 from dashboard.agents.account_limits import WINDOW_COLUMNS, AccountLimit
 from dashboard.agents.fleet import MOST_COUNTED, Run
 from dashboard.agents.presence import COUNTED, SilentAgents, TrippedAgents
-from dashboard.charts.ack_targets import TargetRow
+from dashboard.charts.targets import TargetRow
 from dashboard.lists.compiled_queries import compiled
 from dashboard.lists.query_box import quote_words
 from dashboard.lists.shared_queries import (
     CountOf,
+    figure_of,
     of_project,
     ref_and_title_of,
     tripped_agents,
@@ -40,12 +38,10 @@ from ledger.agents import find_silent
 from ledger.database import sql
 from ledger.models import AccountWindow, Agent, Attempt, Instruction, Project, Task, Token
 from ledger.states import BlockedReason, BreakerState, InstructionState, TaskState
-from retries.models import InsightFigure
 
 SAME_NAME = 20  # agents of one name in several projects
 TOKENS_SHOWN = 20
 MOST_PROOFS = 500  # of the newest done tasks
-TARGET_DAYS = 30
 
 QUEUE = Instruction.objects.filter(agent=OuterRef("pk"), state=InstructionState.QUEUED).order_by()
 UNANSWERED = Instruction.objects.filter(
@@ -170,28 +166,18 @@ def find_agent(agent_id: UUID, *, now: datetime) -> Any:
 def fetch_agents(id: UUID, now: datetime) -> QuerySet[Any]:
     tokens = Token.objects.filter(agent=OuterRef("pk")).order_by("-revoked_at", "-id")
     done = TASKS.filter(state=TaskState.DONE).order_by("-id")
-    figures = InsightFigure.objects.filter(
-        project=OuterRef("project"), panel="targets", days=TARGET_DAYS
-    )
     windows = AccountWindow.objects.filter(
         project=OuterRef("project"), account=OuterRef("account_key")
     ).order_by("window")
     sharing = Agent.objects.of_account(OuterRef("account_key")).filter(project=OuterRef("project"))
-    own_row = Func(
-        F("data"),
-        Value("$.rows[*] ? (@.id == $id)"),
-        JSONObject(id=OuterRef("pk")),
-        function="jsonb_path_query_first",
-        output_field=JSONField(),
-    )
     agents = annotate_agents(Agent.objects.filter(pk=id).with_account_key(), now=now)
     found: QuerySet[Any] = agents.annotate(
         token_lines=ArraySubquery(
             tokens.values(line=JSONObject(**{name: name for name in TOKEN_COLUMNS}))[:TOKENS_SHOWN]
         ),
-        target_figure=Subquery(
-            figures.values(found=JSONObject(row=own_row, least=F("data__least")))
-        ),
+        target_figure=figure_of("targets", "$.rows[*]"),
+        task_target_figure=figure_of("task_targets", "$.rows[*]"),
+        time_figure=figure_of("times", "$.agent.rows[*]"),
         window_lines=ArraySubquery(
             windows.values(line=JSONObject(**{name: name for name in WINDOW_COLUMNS}))
         ),
@@ -249,13 +235,10 @@ def parse_time(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
 
 
-def find_target(agent: Any) -> TargetRow | None:
-    """Return the target for acknowledgments of an agent that `find_agent` has read, if any.
-
-    Its error budget is as computed last.
-    """
-    found = agent.target_figure
-    return TargetRow(found["row"], found["least"]) if found and found["row"] else None
+def list_targets(agent: Any) -> list[TargetRow]:
+    """Return the targets of an agent that `find_agent` has read, with their error budgets."""
+    figures = (agent.target_figure, agent.task_target_figure)
+    return [TargetRow(row, each["least"]) for each in figures if each for row in each["rows"]]
 
 
 def find_url(name: str, project: Project | None) -> str:

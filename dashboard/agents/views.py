@@ -22,10 +22,11 @@ from dashboard.agents.proofs import ProofCounts, count_proofs
 from dashboard.agents.queries import AgentToken
 from dashboard.agents.rates import DAY, Rates, read_rates
 from dashboard.agents.rows import AgentRow, build_row
-from dashboard.charts.ack_targets import TargetRow
+from dashboard.charts.targets import TargetRow
+from dashboard.charts.times import Time
 from dashboard.frame.access import PAGES
 from dashboard.frame.rendering import PageContext, Visit, live_page
-from dashboard.lists.shared_queries import read_figures
+from dashboard.lists.shared_queries import list_times, read_figures
 from dashboard.question_lines import (
     OpenQuestions,
     SameCause,
@@ -52,7 +53,8 @@ class AgentDetailPage(PageContext):
     same_cause: SameCause | None  # of several escalations that one answer can settle
     long_ago: datetime  # escalations opened earlier are marked
     patterns: PatternCounts
-    target: TargetRow | None
+    targets: list[TargetRow]
+    times: list[Time]
     proofs: ProofCounts
     whole: Statistics
     most_given_up: Statistics | None
@@ -91,7 +93,8 @@ def detail(visit: Visit, agent_id: UUID) -> AgentDetailPage | HttpResponse:
         same_cause=next((each for each in causes.same if each.answerable > 1), None),
         long_ago=visit.now - LONG,
         patterns=holding.count_patterns(agent, causes.counts, now=visit.now),
-        target=queries.find_target(agent),
+        targets=queries.list_targets(agent),
+        times=list_times(agent),
         proofs=count_proofs(agent),
         whole=row.figures,
         most_given_up=row.figures if row.figures.failed else None,

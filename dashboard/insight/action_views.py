@@ -17,21 +17,25 @@ from ledger.models import Agent
 from retries.insight import targets
 from retries.insight.experiments import end_experiment, start_experiment
 from retries.models import ContextExperiment
+from retries.models.figures import Measure
 
 
-def set_ack_target(request: HtmxRequest) -> HttpResponse:
+def set_target(request: HtmxRequest) -> HttpResponse:
     scope = read_scope(request)
     id = as_id(request.POST.get("agent", ""))
     agent = Agent.objects.filter(pk=id).first() if id else None
     if agent is None:
         raise Http404("There is no such agent.")
+    measure, stamp = request.POST.get("measure", Measure.ACK), stamp_of(request)
     try:
         if request.POST.get("do") == "remove":
-            targets.remove_target(agent, stamp=stamp_of(request))
-            messages.success(request, f"{agent.name} has no target.")
+            targets.remove_target(agent, measure=measure, stamp=stamp)
+            messages.success(request, f"{agent.name} has no such target.")
         else:
             percent, within_s = (read_number(request, name) for name in ("percent", "within_s"))
-            targets.set_target(agent, percent=percent, within_s=within_s, stamp=stamp_of(request))
+            targets.set_target(
+                agent, measure=measure, percent=percent, within_s=within_s, stamp=stamp
+            )
             messages.success(request, f"Target of {agent.name} set. Figures follow soon.")
     except Refusal as refusal:
         messages.warning(request, f"{refusal.detail} Nothing was changed.")

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.http import HttpResponse, HttpResponseBase
 
-from dashboard.charts.ack_targets import TargetRow, list_targets
+from dashboard.charts.targets import MEASURES, TargetRow, list_targets
 from dashboard.frame import rendering
 from dashboard.frame.navigation import read_scope
 from dashboard.frame.rendering import HtmxRequest, PageContext
@@ -24,6 +24,7 @@ from dashboard.insight.policies import PolicyRow, list_policies
 from dashboard.insight.predictions import PredictionFigures, combine_figures, list_ids
 from dashboard.insight.ranges import DEFAULT, RANGES, list_ranges
 from dashboard.insight.reach import ReachRow, list_reach
+from dashboard.insight.times import list_time_groups
 from dashboard.lists.export import export_records
 from ledger.database import server_time
 from ledger.models import Agent, Project
@@ -38,6 +39,8 @@ from retries.states import ContextElement
 
 # the shares of the tasks, in percent, that the form offers
 SHARES = (10, 20, 50)
+# the panels of acknowledgments, and of tasks
+TARGETS = ("targets", "task_targets")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +58,9 @@ class InsightPage(PageContext):
     targets: list[TargetRow]
     agents: list[Agent]
     changed: TargetRow | None  # the target that the form changes
+    measures: list[tuple[str, str]]
     reach: list[ReachRow]
+    times: list[RowGroup]
     permissions: PermissionWaits
     idle: IdleFigures
     costs: CostFigures | None
@@ -79,8 +84,8 @@ def index(request: HtmxRequest) -> HttpResponse:
     figures = queries.list_figures(project, days=days)
     answered = [(each.project.name, each.data) for each in figures if each.panel == "answers"]
     predicted = [each.data for each in figures if each.panel == "predictions"]
-    targets = list_targets([each.data for each in figures if each.panel == "targets"])
-    wanted = request.GET.get("target", "")
+    targets = list_targets([each.data for each in figures if each.panel in TARGETS])
+    wanted = (request.GET.get("target", ""), request.GET.get("measure", "ack"))
     unit = "month" if request.GET.get("by") == "month" else "week"
     daily = [each.data for each in figures if each.panel == "days"]
     periods = list_periods(daily, unit=unit, today=visit.now.astimezone(UTC).date())
@@ -96,8 +101,10 @@ def index(request: HtmxRequest) -> HttpResponse:
         answers=list_answers(answered),
         answer_times=[(kind, list_times(answered, kind)) for kind in ("person", "policy")],
         targets=targets,
-        changed=next((each for each in targets if each.data["id"] == wanted), None),
+        changed=next((each for each in targets if each.key == wanted), None),
         agents=queries.list_agents(project),
+        measures=[(value, label) for value, (label, *_) in MEASURES.items()],
+        times=list_time_groups([each.data for each in figures if each.panel == "times"]),
         reach=list_reach(
             [(each.project.name, each.data) for each in figures if each.panel == "reach"]
         ),

@@ -7,12 +7,24 @@ from uuid import NAMESPACE_OID, UUID, uuid5
 
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS
-from django.db.models import Exists, IntegerField, OuterRef, Q, QuerySet, Subquery, UUIDField
+from django.db.models import (
+    Exists,
+    F,
+    Func,
+    IntegerField,
+    JSONField,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    UUIDField,
+)
 from django.db.models import Value as V
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Coalesce, Concat, JSONObject, Now, NullIf, Trim
 
 from dashboard.charts.dependencies import MET
+from dashboard.charts.times import Time, read_times
 from dashboard.lists.compiled_queries import compiled
 from dashboard.lists.query_box import BoxQuery, Values
 from dashboard.lists.query_values import Period
@@ -24,7 +36,7 @@ from ledger.models import AccountWindow, Agent, DeadLetter, Event, Instruction, 
 from ledger.search_words import FAILURE_TEXT
 from ledger.states import BreakerState, FailureType, TaskState
 from ledger.values.ids import SLACK, first_id
-from retries.models import Escalation, FailurePattern, Grouped
+from retries.models import Escalation, FailurePattern, Grouped, InsightFigure
 
 B = TypeVar("B", bound=BoxQuery)
 
@@ -33,6 +45,7 @@ OLDEST = timedelta(days=10_000)  # the greatest age that bounds ids: no row was 
 EVENTS_SHOWN = 200
 PROJECTS_SHOWN = 20
 PLANS_IN_SIDEBAR = 4
+FIGURE_DAYS = 30
 
 # ---- projects
 
@@ -281,3 +294,27 @@ def read_figures(
 
 def silent_after() -> timedelta:
     return timedelta(seconds=settings.TENFOUR["SILENT_AFTER_SECONDS"])
+
+
+# ---- figures of Insight on other pages
+
+
+def figure_of(panel: str, rows: str) -> Subquery:
+    """Return the rows with the outer row's id in a panel of Insight, as computed last."""
+    own_rows = Func(
+        F("data"),
+        V(f"{rows} ? (@.id == $id)"),
+        JSONObject(id=OuterRef("pk")),
+        function="jsonb_path_query_array",
+        output_field=JSONField(),
+    )
+    figures = InsightFigure.objects.filter(
+        project=OuterRef("project"), panel=panel, days=FIGURE_DAYS
+    )
+    return Subquery(figures.values(found=JSONObject(rows=own_rows, least=F("data__least"))))
+
+
+def list_times(row: Any) -> list[Time]:
+    """Return the wait and run times of an agent or a plan whose figure was read, if it has any."""
+    found = row.time_figure
+    return read_times(found["rows"][0]) if found and found["rows"] else []

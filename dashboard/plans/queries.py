@@ -11,9 +11,7 @@ from django.urls import reverse
 
 from dashboard.lists.compiled_queries import compiled
 from dashboard.lists.query_box import as_id, quote_words
-from dashboard.lists.shared_queries import (
-    of_project,
-)
+from dashboard.lists.shared_queries import figure_of, of_project
 from ledger.models import Plan, Project, Task
 from retries.insight.forecasts.stored import OF_PLAN
 
@@ -26,7 +24,8 @@ def find_plan(plan_id: UUID) -> Any:
 def fetch_plan(plan_id: UUID) -> QuerySet[Any]:
     found = Plan.objects.filter(pk=plan_id).select_related("project").defer("source")
     forecast = RawSQL(OF_PLAN, (), output_field=JSONField())  # noqa: S611 - a constant
-    return found.annotate(file_lines=F("source__lines"), forecast=forecast)
+    times = figure_of("times", "$.plan.rows[*]")
+    return found.annotate(file_lines=F("source__lines"), forecast=forecast, time_figure=times)
 
 
 def find_plan_by_name(name: str, project: Project | None) -> Plan | None:

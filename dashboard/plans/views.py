@@ -12,8 +12,10 @@ from django.urls import reverse
 from dashboard.actions import find_asked, list_allowed
 from dashboard.activity.queries import EventEntry
 from dashboard.charts.dependencies import NeedLink, TaskMark
+from dashboard.charts.times import Time
 from dashboard.frame.navigation import read_scope
 from dashboard.frame.rendering import PageContext, Visit, live_page
+from dashboard.lists.shared_queries import list_times
 from dashboard.plans import detail_queries, progress, queries, rows
 from dashboard.plans.common_failures import CommonFailure, count_identical, group_failures
 from dashboard.plans.detail_queries import CarriedRow, PreviousRun
@@ -88,6 +90,7 @@ class PlanPage(PageContext):
     forecast: ForecastLine | None
     questions: Questions
     figures: list[Figure]
+    times: list[Time]
     flow: FlowChart | None
     tasks: TaskList
     by_attempts: bool
@@ -146,6 +149,7 @@ def detail(visit: Visit, plan_id: UUID) -> PlanPage:
         forecast=progress.describe_forecast(stored.describe(plan, plan.forecast)),
         questions=questions,
         figures=progress.build_figures(counts, marks, failed, len(escalations), questions.count),
+        times=list_times(plan),
         flow=draw_flow(marks, failed),
         tasks=list_tasks(
             plan, marks, links, blockers, carried_rows, by_attempts=by_attempts, now=now

@@ -18,6 +18,12 @@ from ledger.journal import Kind
 from ledger.models import Event
 from ledger.values.text import truncate
 
+# by measure: the kind of target, and how a case meets it
+TARGETS = {
+    "ack": ("", "acknowledged"),
+    "wait": ("wait ", "claimed"),
+    "run": ("run ", "ended"),
+}
 NAMED = 5  # of the agents that an event names
 
 
@@ -81,10 +87,11 @@ def describe_agent_event(event: Event, about: EventSubject) -> EventSentence:
             did = "changed" if data.get("characters") else "cleared"
             return plain("n-agents", actor, f"{did} the system prompt of {agent}")
         case Kind.AGENT_TARGET_SET:
+            kind, done = TARGETS.get(data.get("measure", "ack"), ("", "ended"))
             if not data.get("percent"):
-                return plain("s-acked", actor, f"removed the target of {agent}")
-            share = f"{data['percent']}% acknowledged within {data.get('within_s')} s"
-            return plain("s-acked", actor, f"set the target of {agent}: {share}")
+                return plain("s-acked", actor, f"removed the {kind}target of {agent}")
+            share = f"{data['percent']}% {done} within {data.get('within_s')} s"
+            return plain("s-acked", actor, f"set the {kind}target of {agent}: {share}")
         case Kind.AGENT_RESET:
             cancelled = counted(int(data.get("cancelled") or 0), "instruction")
             return plain("s-aborted", actor, f"reset {agent}", f": {cancelled} cancelled")

@@ -27,6 +27,7 @@ ADMIN_NOUNS = {
     "channel",
     "retrypolicy",
     "acktarget",
+    "tasktarget",
     "contextexperiment",
     "escalationpolicy",
     "rota",

@@ -15,6 +15,7 @@ from retries.insight.figures.policies import compute_policies
 from retries.insight.figures.predictions import compute_predictions
 from retries.insight.figures.reach import compute_reach
 from retries.insight.figures.targets import compute_targets
+from retries.insight.figures.times import compute_times
 
 
 def compute_figures(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
@@ -27,6 +28,7 @@ def compute_figures(*, now: datetime, project: Project | None = None) -> dict[st
         compute_outcomes(each, now=now)
         compute_answers(each, now=now)
         compute_targets(each, now=now)
+        compute_times(each, now=now)
         compute_reach(each, now=now)
         compute_permission_waits(each, now=now)
         compute_idle(each, now=now)

@@ -16,6 +16,13 @@ from ledger.journal import Cursor, Kind, since_subject
 from ledger.models import Project
 from ledger.moves import FINAL_STATES
 from ledger.states import LEVELS, SETTLED, InstructionState
+from retries.insight.times import (
+    IS_ACKNOWLEDGED_IN_TIME,
+    IS_SETTLED,
+    OF_ATTEMPT,
+    RUN_SECONDS,
+    WAIT_SECONDS,
+)
 from retries.journal_readers.positions import IN_BATCH, ensure_cursor, read_batches
 
 MOST_BATCHES = 20
@@ -34,6 +41,24 @@ BEFORE = f"""join lateral (
             and b.id >= {since_subject("e.subject_id")}
         order by b.id desc limit 1
     ) b on true"""
+
+# the cases that a target `g` counts, as Insight does: the event settles an instruction, is a task's
+# first claim, or ends an attempt
+TARGET_CASES = f"""cross join lateral (
+        select g.agent_id as agent, 'ack' as measure, g.percent, {IS_ACKNOWLEDGED_IN_TIME} as is_met
+        from retries_acktarget g join ledger_instruction i
+            on i.id = e.subject_id and i.tracked and {IS_SETTLED}
+        where g.agent_id = e.agent_id and e.subject_type = 'instruction'
+            and e.to_state = i.state
+        union all
+        select g.agent_id, g.measure, g.percent,
+            case g.measure when 'wait' then {WAIT_SECONDS} else {RUN_SECONDS} end <= g.within_s
+        from ledger_attempt a join retries_tasktarget g on g.agent_id = a.agent_id {OF_ATTEMPT}
+        where a.task_id = e.subject_id and a.number = (e.data ->> 'attempt')::int
+            and e.subject_type = 'task' and case g.measure
+            when 'wait' then e.kind = '{Kind.TASK_CLAIMED}' and a.number = 1
+            else e.from_state = 'running' and a.outcome is not null end
+    ) c"""
 
 
 @dataclass(frozen=True)
@@ -146,6 +171,15 @@ TOTALS = (
         "Moves of agents' breakers.",
         {"agent": AGENT, "to": "replace(e.kind, 'agent.breaker_', '')"},
         "e.kind like 'agent.breaker_%%' and e.from_state <> e.to_state",
+    ),
+    Total(
+        "tenfour_target_burn",
+        "Cases of targets: 0 if in time, else 1 / (1 - target). The mean is the burn rate.",
+        {"agent": "c.agent", "measure": "c.measure"},
+        "c.is_met is not null",
+        TARGET_CASES,
+        "case when c.is_met then 0 else 100.0 / (100 - c.percent) end",
+        (0,),
     ),
 )
 

@@ -4,7 +4,14 @@ from retries.models.activity_count import ActivityCount, DurationCount
 from retries.models.escalation import Escalation, EscalationQuerySet
 from retries.models.experiment import ContextExperiment
 from retries.models.failure_pattern import FailureCount, FailurePattern, FixVerdict, Grouped
-from retries.models.figures import AckTarget, InsightFigure, MetricTotal, OutcomeRate, PlanForecast
+from retries.models.figures import (
+    AckTarget,
+    InsightFigure,
+    MetricTotal,
+    OutcomeRate,
+    PlanForecast,
+    TaskTarget,
+)
 from retries.models.notification_channel import (
     Channel,
     OngoingCondition,
@@ -62,4 +69,5 @@ __all__ = [
     "Rota",
     "StoredContext",
     "StreamCursor",
+    "TaskTarget",
 ]

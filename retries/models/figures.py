@@ -64,6 +64,43 @@ class AckTarget(models.Model):
         return f"{self.percent}% in {self.within_s} s"
 
 
+class Measure(models.TextChoices):
+    """The time that a target limits."""
+
+    ACK = "ack", "Acknowledgment"
+    WAIT = "wait", "Wait"
+    RUN = "run", "Run"
+
+
+class TaskTarget(models.Model):
+    """The target of an agent for its tasks: a share of them, and the time that each may take.
+
+    The time is that to a task's first claim, or that of an attempt. Only `retries.insight.targets`
+    writes it.
+    """
+
+    pk = models.CompositePrimaryKey("agent_id", "measure")
+    agent = models.ForeignKey(Agent, models.CASCADE, db_index=False, related_name="task_targets")
+    measure = models.CharField(
+        max_length=4, choices=[each for each in Measure.choices if each[0] != Measure.ACK]
+    )
+    percent = models.SmallIntegerField()
+    within_s = models.IntegerField()
+    set_at = models.DateTimeField()
+    set_by_name = models.CharField(max_length=64)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(percent__gte=1, percent__lte=99, within_s__gte=1),
+                name="task_target_possible",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.measure}: {self.percent}% in {self.within_s} s"
+
+
 class MetricTotal(models.Model):
     """A counter, or one bucket of a histogram, with its labels.
 

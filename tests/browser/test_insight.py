@@ -16,9 +16,11 @@ from tests.dashboard.insight.worlds import (
     make_policies,
     make_predictions,
     make_targets,
+    make_times,
 )
 from tests.dashboard.worked import enqueued
 from tests.factories import as_name, make_agent, make_project
+from tests.retries.renderings.stories import make_plan
 
 # elements that hide a part of their height
 CUT = """all => all.filter((each) => /auto|scroll|hidden/.test(getComputedStyle(each).overflowY)
@@ -37,6 +39,7 @@ def test_the_page_is_whole(visit: Callable[..., Visitor], coder: Agent, now: dat
     make_experiment(coder, "standing", (300, 200, 49, 20), now=now, ends=False)
     make_answers(coder, now=now)
     make_targets(coder, now=now)
+    make_times(coder, make_plan(coder), now=now)
     make_outcomes(coder, now=now)
     make_costs(coder, now=now)
     make_policies(coder, now=now)
@@ -88,14 +91,14 @@ def test_a_target_is_set_and_removed(visit: Callable[..., Visitor], coder: Agent
     page = visitor.sign_in("/insight/")
     page.click("text=Set a target…")
     page.get_by_label("Share, in percent").fill("99")
-    page.get_by_label("Acknowledged within, in seconds").fill("60")
+    page.get_by_label("Within, in seconds").fill("60")
     page.get_by_role("button", name="Set target").click()
     expect(page.locator("#toasts")).to_contain_text("Target of coder set.")
     target = AckTarget.objects.get()
     assert (target.percent, target.within_s) == (99, 60)
     page.click("text=Set a target…")
     page.get_by_role("button", name="Remove target").click()
-    expect(page.locator("#toasts")).to_contain_text("coder has no target.")
+    expect(page.locator("#toasts")).to_contain_text("coder has no such target.")
     assert not AckTarget.objects.exists() and visitor.complaints == []
 
 

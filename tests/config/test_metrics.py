@@ -22,7 +22,9 @@ from retries import breaker_actions, sweeps
 from retries.attempts import leases
 from retries.escalations import answering
 from retries.escalations.choices import Choice
+from retries.insight import targets
 from retries.models import Escalation, MetricTotal
+from retries.models.figures import Measure
 from retries.states import Answer
 from tests.conftest import Api
 from tests.dashboard.limits.shares import note_share
@@ -44,6 +46,7 @@ METRICS: dict[str, tuple[str, set[str]]] = {
     "tenfour_task_attempts": ("histogram", {"project", "outcome"}),
     "tenfour_decisions": ("counter", {"project", "decision", "reason"}),
     "tenfour_claim_wait_seconds": ("histogram", {"project", "agent"}),
+    "tenfour_target_burn": ("histogram", {"project", "agent", "measure"}),
     "tenfour_claims": ("counter", {"result"}),
     "tenfour_heartbeats": ("counter", {"agent"}),
     "tenfour_leases_expired": ("counter", {"project", "agent"}),
@@ -124,6 +127,8 @@ def live_through(agent: Agent, coder: Api, operator: Api, settings: Any) -> None
     note_share(agent, 0.5, facts=1, now=timezone.now())
     now, stamp = timezone.now(), Stamp(SYSTEM)
     membership.create("pool", members=[agent], project=agent.project, stamp=stamp)
+    for measure in Measure.values:
+        targets.set_target(agent, percent=95, within_s=60, stamp=stamp, measure=measure)
     for _ in range(2):
         operator("POST", "/instructions", {"agent": "coder", "content": "x"}, Idempotency_Key="k")
     for state in ("acknowledged", "failed", "queued"):

@@ -42,6 +42,9 @@ MOST = "postgres_connections_max{}"
 TABLE = '{table="ledger_task"}'
 FAILED_WEBHOOK = 'webhook_deliveries_total{event_type="task.failed",status_class="5xx"}'
 SENT_WEBHOOK = 'webhook_deliveries_total{event_type="task.failed",status_class="2xx"}'
+BURN = 'target_burn_sum{agent="coder",measure="wait",project="p"}'
+CASES = 'target_burn_count{agent="coder",measure="wait",project="p"}'
+TARGET = {"agent": "coder", "measure": "wait", "project": "p"}
 IGNORED = 'instructions_total{agent="coder",outcome="failed",urgency="normal"}'
 
 
@@ -212,6 +215,16 @@ COUNTED_ONCE: list[tuple[str, dict[str, str], str, dict[str, str] | None]] = [
     ),
     ("DeadLetters", FAILED_TASKS | {FAILED_TASK: "0x20 1+1x9 10x60"}, "75m", None),
     ("DeadLetters", FAILED_TASKS | {FAILED_TASK: "0x20 1+1x10 11x60"}, "75m", {"project": "p"}),
+    # a target of 95%, and all are late
+    ("TargetBurnsFast", {BURN: "0+20x90", CASES: "0+1x90"}, "30m", TARGET),
+    # all are late for ten minutes, of the three hours in which the budget would burn as fast
+    ("TargetBurnsFast", {BURN: "0+20x10 200x400", CASES: "0+1x410"}, "60m", TARGET),
+    ("TargetBurnsFast", {BURN: "0+20x10 200x400", CASES: "0+1x410"}, "110m", None),
+    # one in ten is late, of a target of 95%
+    ("TargetBurnsFast", {BURN: "0+1.9x400", CASES: "0+1x400"}, "390m", None),
+    ("TargetBurnsFast", {BURN: "0+2.1x400", CASES: "0+1x400"}, "390m", TARGET),
+    # few cases
+    ("TargetBurnsFast", {BURN: "0+20x9 180x60", CASES: "0+1x9 9x60"}, "60m", None),
     ("NotReady", {READY: "1x10 0x20"}, "14m", None),
     ("NotReady", {READY: "1x10 0x20"}, "17m", {"check": "redis", "severity": "critical"}),
     ("NotReady", {READY: "1x10 0x3 1x20"}, "17m", None),

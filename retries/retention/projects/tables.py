@@ -29,6 +29,7 @@ TABLES: Mapping[str, str] = {
     "ledger_dailytaskcount": OF_AGENT,
     "ledger_breaker": OF_AGENT,
     "retries_acktarget": OF_AGENT,
+    "retries_tasktarget": OF_AGENT,
     "ledger_token": IN_PROJECT,
     "ledger_idempotencykey": f"token_id in (select id from ledger_token where {IN_PROJECT})",
     "ledger_plan": IN_PROJECT,

@@ -399,7 +399,9 @@ def test_an_agent_page_shows_its_error_budget(browser: Client, agent: Agent, now
         data={"least": 50, "rows": rows},
     )
     text = words(browser.get(f"{URL}{agent.pk}/"))
-    assert "94.0% of 100 instructions acknowledged in time. Target 90% in 1 m." in text
+    assert (
+        "Acknowledgment: 94.0% of 100 instructions acknowledged in time. Target 90% in 1 m." in text
+    )
     assert "Error budget: 4 of 10 misses left. At this week’s rate it is used up in 7 days." in text
 
 

@@ -20,7 +20,7 @@ from retries import sweeps
 from retries.insight.figures.costs import add_groups
 from retries.insight.figures.reach import compute_reach
 from retries.insight.intervals import Difference
-from retries.models import AckTarget, ContextExperiment, InsightFigure
+from retries.models import AckTarget, ContextExperiment, InsightFigure, TaskTarget
 from tests.dashboard.insight.worlds import (
     make_answers,
     make_costs,
@@ -29,9 +29,11 @@ from tests.dashboard.insight.worlds import (
     make_policies,
     make_predictions,
     make_targets,
+    make_times,
 )
 from tests.dashboard.seen import html, words
 from tests.factories import MINUTE, NOW, make_agent, make_project, pull, send
+from tests.retries.renderings.stories import make_plan
 
 pytestmark = pytest.mark.django_db
 
@@ -102,19 +104,58 @@ def test_targets_show_their_error_budget(browser: Client, agent: Agent, now: dat
     make_targets(agent, now=now)
     shown = words(browser.get("/insight/"))
     # 5 percent of 604 are 30; 12 of 100 in a week are 2.4 times the 5 that are allowed
-    assert "Budget spent 95% in 2 m 88.1% n = 604 72 of 30 3.2×" in shown
-    assert "fast Burning fast 95% in 2 m 96.0% n = 604 24 of 30 2.4×" in shown
-    assert "fine On target 95% in 2 m 97.7% n = 604 14 of 30 0.4×" in shown
-    assert "new 95% in 2 m, Hidden: n = 9, shown from 50" in shown
+    assert "Acknowledgment Budget spent 95% in 2 m 88.1% n = 604 72 of 30 3.2×" in shown
+    assert "fast Acknowledgment Burning fast 95% in 2 m 96.0% n = 604 24 of 30 2.4×" in shown
+    assert "fine Acknowledgment On target 95% in 2 m 97.7% n = 604 14 of 30 0.4×" in shown
+    assert "new Acknowledgment 95% in 2 m, Hidden: n = 9, shown from 50" in shown
     row = InsightFigure.objects.get().data["rows"][2]
     InsightFigure.objects.update(
         data={"least": 50, "rows": [row | {"percent": 97, "within_s": 300}]}
     )
     page = html(browser.get("/insight/"))
-    assert f'href="?target={agent.pk}#target"' in page and 'id="target">' in page
+    assert f'href="?target={agent.pk}&measure=ack#target"' in page and 'id="target">' in page
     page = html(browser.get("/insight/", {"target": str(agent.pk)}))
     assert 'id="target" open>' in page and 'value="97"' in page and 'value="300"' in page
     assert f'value="{agent.pk}" selected' in page
+
+
+def test_times_and_their_targets_are_shown(browser: Client, agent: Agent, now: datetime) -> None:
+    plan = make_plan(agent)
+    make_times(agent, plan, now=now)
+    page = html(browser.get("/insight/"))
+    shown = words(browser.get("/insight/"))
+    assert "coder n = 240 4.2 s, 40 s 1 m 20 s, 10 m 2 with n below 20 hidden." in shown
+    assert "code n = 24 – 30 s, 5 m" in shown and "03-01 Ship n = 240 4.2 s, 40 s" in shown
+    # the bars of a group have one scale: 300 of 600 seconds, and 30 of them
+    assert '<rect class="q2" width="50.0%"' in page and '<rect class="q1" width="5.0%"' in page
+    assert "coder Wait On target 90% in 30 s 95.0% n = 200 10 of 20 0.8×" in shown
+    assert "coder Run 90% in 30 s, Hidden: n = 9, shown from 50" in shown
+    page = html(browser.get("/insight/", {"target": str(agent.pk), "measure": "wait"}))
+    assert '<option value="wait" selected>' in page and 'value="90"' in page
+    one = words(browser.get(f"/agents/{agent.pk}/"))
+    assert "Wait p50, p95 4.2 s, 40 s of 212 tasks Run p50, p95 1 m 20 s, 10 m" in one
+    assert "Wait: 95.0% of 200 tasks claimed in time. Target 90% in 30 s." in one
+    assert "Error budget: 10 of 20 misses left." in one
+    assert "Run: target 90% in 30 s. Hidden: 9 attempts, shown from 50." in one
+    one = words(browser.get(f"/plans/{plan.pk}/"))
+    assert "Wait p50, p95 4.2 s, 40 s of 212 tasks in 30 days" in one
+    assert "Run p50, p95 1 m 20 s, 10 m of 230 attempts in 30 days" in one
+
+
+def test_a_target_for_tasks_is_set_and_removed(browser: Client, agent: Agent) -> None:
+    form = {"agent": str(agent.pk), "percent": "95", "within_s": "120", "measure": "wait"}
+    for wrong in ({"measure": "speed"}, {"measure": "\0"}, {"percent": "100"}):
+        browser.post("/insight/targets/", form | wrong)
+    assert not TaskTarget.objects.exists() and not AckTarget.objects.exists()
+    browser.post("/insight/targets/", form)
+    browser.post("/insight/targets/", form | {"measure": "run"})
+    assert [each.measure for each in TaskTarget.objects.order_by("measure")] == ["run", "wait"]
+    browser.post("/insight/targets/", form | {"do": "remove"})
+    assert TaskTarget.objects.get().measure == "run"
+    shown = words(browser.get("/activity/"))
+    assert "Set the wait target of coder: 95% claimed within 120 s" in shown
+    assert "Set the run target of coder: 95% ended within 120 s" in shown
+    assert "Removed the wait target of coder" in shown
 
 
 def test_a_target_is_set_measured_and_removed(
@@ -136,7 +177,9 @@ def test_a_target_is_set_measured_and_removed(
     sweeps.run("insight", now=NOW + timedelta(days=1))
     (row,) = InsightFigure.objects.get(panel="targets", days=30).data["rows"]
     assert (row["n"], row["met"], row["week_n"], row["week_met"]) == (3, 2, 3, 2)
-    assert "coder 95% in 2 m, Hidden: n = 3, shown from 50" in words(browser.get("/insight/"))
+    assert "coder Acknowledgment 95% in 2 m, Hidden: n = 3, shown from 50" in words(
+        browser.get("/insight/")
+    )
     browser.post("/insight/targets/", form | {"do": "remove"})
     assert not AckTarget.objects.exists()
     told = Event.objects.filter(kind="agent.target_set").order_by("id")

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ledger.journal import Stamp
-from ledger.models import Agent
+from ledger.models import Agent, Plan
 from ledger.states import TaskState
 from retries.insight import experiments
 from retries.models import ContextExperiment, InsightFigure
@@ -122,6 +122,38 @@ def make_targets(agent: Agent, *, now: datetime) -> None:
     InsightFigure.objects.create(
         project=agent.project,
         panel="targets",
+        days=30,
+        computed_at=now,
+        data={"least": 50, "rows": rows},
+    )
+
+
+def make_times(agent: Agent, plan: Plan, *, now: datetime) -> None:
+    """The times of an agent, of types, one with few first claims, and of a plan."""
+    times = {"wait_n": 212, "wait_p50_s": 4.2, "wait_p95_s": 40.0}
+    times |= {"run_n": 230, "run_p50_s": 80.0, "run_p95_s": 600.0}
+    row = {"n": 240} | times
+    few = {"n": 24, "wait_n": 9, "wait_p50_s": None, "wait_p95_s": None}
+    few |= {"run_n": 24, "run_p50_s": 30.0, "run_p95_s": 300.0}
+    none = {"hidden": 0, "more": 0}
+    data = {
+        "least": 20,
+        "agent": none | {"rows": [row | {"id": str(agent.pk), "name": agent.name}], "hidden": 2},
+        "type": none
+        | {"rows": [row | {"id": HOSTILE, "name": HOSTILE}, few | {"id": "code", "name": "code"}]},
+        "plan": none | {"rows": [row | {"id": str(plan.pk), "name": "03-01 Ship"}]},
+    }
+    InsightFigure.objects.create(
+        project=agent.project, panel="times", days=30, computed_at=now, data=data
+    )
+    target = {"id": str(agent.pk), "name": agent.name, "percent": 90, "within_s": 30}
+    rows = [
+        target | {"measure": "wait", "n": 200, "met": 190, "week_n": 50, "week_met": 46},
+        target | {"measure": "run", "n": 9, "met": 9, "week_n": 9, "week_met": 9},
+    ]
+    InsightFigure.objects.create(
+        project=agent.project,
+        panel="task_targets",
         days=30,
         computed_at=now,
         data={"least": 50, "rows": rows},

@@ -1,14 +1,20 @@
-"""Describe and draw how far agents meet their targets for acknowledgments (pure)."""
+"""Describe and draw how far agents meet their targets for times (pure)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dashboard.wording.formatting import percent_text, rough_duration
+from dashboard.wording.formatting import counted, percent_text, rough_duration
 
 # From this rate on, the budget of 30 days is gone in less than 15.
 FAST = 2.0
 WEEK_DAYS = 7
+# by measure: its label, the cases that it counts, and how one of them meets the target
+MEASURES = {
+    "ack": ("Acknowledgment", "instruction", "acknowledged"),
+    "wait": ("Wait", "task", "claimed"),
+    "run": ("Run", "attempt", "ended"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +23,27 @@ class TargetRow:
 
     data: Mapping[str, Any]
     least: int
+
+    @property
+    def measure(self) -> str:
+        # The rows of acknowledgments have none.
+        return str(self.data.get("measure", "ack"))
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.data["id"], self.measure
+
+    @property
+    def label(self) -> str:
+        return MEASURES[self.measure][0]
+
+    @property
+    def cases(self) -> str:
+        return counted(self.data["n"], MEASURES[self.measure][1])
+
+    @property
+    def ends(self) -> str:
+        return MEASURES[self.measure][2]
 
     @property
     def is_shown(self) -> bool:
@@ -32,7 +59,7 @@ class TargetRow:
 
     @property
     def budget(self) -> int:
-        """The number of acknowledgments in 30 days that may be late or missing."""
+        """The number of cases in 30 days that may be late or missing."""
         return int((100 - self.data["percent"]) * self.data["n"] / 100)
 
     @property
@@ -83,5 +110,10 @@ def list_targets(figures: Sequence[Mapping[str, Any]]) -> list[TargetRow]:
     rows = [TargetRow(row, each["least"]) for each in figures for row in each["rows"]]
     order = ("Budget spent", "Burning fast", "On target")
     return sorted(
-        rows, key=lambda row: (order.index(row.state) if row.is_shown else 9, row.data["name"])
+        rows,
+        key=lambda row: (
+            order.index(row.state) if row.is_shown else 9,
+            row.data["name"],
+            list(MEASURES).index(row.measure),
+        ),
     )
