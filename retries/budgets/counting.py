@@ -77,7 +77,7 @@ def count_report(row: Row, stored: dict[str, Any], stamp: Stamp) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What an attempt's usage is for budgets; `cost` is None without a known price."""
+    """The usage of an attempt, as budgets count it; without a known price, `cost` is None."""
 
     tokens: int = 0
     cost: Decimal | None = Decimal(0)
@@ -103,7 +103,7 @@ def add(budget: Budget, used: Share, before: Share, *, now: datetime) -> list[Ki
         budget.unpriced = max(0, budget.unpriced + (used.cost is None) - (before.cost is None))
         if used.cost is None:
             budget.unpriced_model = truncate(used.model, MODEL_LENGTH)
-    # What was used before its day is not of this day.
+    # An earlier day has counted a part of it, which does not make this day negative.
     budget.used = max(Decimal(0), budget.used + more)
     return mark(budget, now=now)
 
