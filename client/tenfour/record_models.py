@@ -325,6 +325,8 @@ class Policies(Value):
     evidence: str | None = None
     exclusive_files: str = ""
     reason_verbs: tuple[str, ...] = field(default=(), metadata={"read": tuple})
+    search_keys: tuple[str, ...] = field(default=(), metadata={"read": tuple})
+    search_filled_to: datetime | None = None
     version: int = 0
 
 

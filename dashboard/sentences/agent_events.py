@@ -189,7 +189,8 @@ def describe_project_event(event: Event) -> EventSentence:
             return plain("project", actor, "started to delete the project")
         case Kind.PROJECT_POLICIES_CHANGED:
             changed = ", ".join(
-                f"{name} to {value}".replace("_", " ")
+                f"{name} to {', '.join(value) or 'none' if isinstance(value, list) else value}"
+                .replace("_", " ")
                 for name, value in sorted(data.items())
                 if name != "reason"
             )

@@ -50,7 +50,7 @@ def list_states(query: TaskQuery) -> set[TaskState]:
 
 def count_tasks(query: TaskQuery, project: Project | None) -> TaskCounts:
     where = project.id if project else "all"
-    common = common_words.are_common(query.words)
+    common = common_words.are_common(query, project)
     states = hash_of(query.stateless())
     agents = hash_of(query.agentless())
     by_agent = get_or_compute_slow(
@@ -90,7 +90,7 @@ def count_by_agent(query: TaskQuery, project: Project | None, common: bool) -> d
 def is_read_at_once(query: TaskQuery) -> bool:
     """Return whether one pass finds the tasks for all states and agents."""
     # Otherwise an index finds the matching tasks of each state and agent.
-    named = query.words or query.error != ANY or query.pattern != ANY
+    named = query.is_searched or query.error != ANY or query.pattern != ANY
     return bool(named or query.changed or is_retried(query))
 
 
@@ -123,7 +123,7 @@ def count_newest_by_state(
     counts: dict[str, Any] = {}
     for state in TaskState:
         of_state = replace(query, state=Values((state.value,)))
-        rows = filter_tasks(replace(of_state, words=()), project).order_by().values("pk")
+        rows = filter_tasks(common_words.unsearched(of_state), project).order_by().values("pk")
         found = common_words.list_newest(of_state, project, most)
         counts[state.value] = CountOf(found.values("pk"))
         counts[f"more_{state}"] = CountOf(rows[most : most + 1])
