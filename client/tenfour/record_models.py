@@ -417,6 +417,10 @@ class Channel(Value):
     address: str = ""
     state: str = ""
     include_details: bool = False
+    digest: str = "off"
+    digest_hour: int = 8
+    digest_timezone: str = ""
+    digest_due_at: datetime | None = None
     failures: int = 0
     last_error: str | None = None
     disabled_because: str | None = None
