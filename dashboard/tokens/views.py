@@ -28,6 +28,7 @@ from dashboard.people.views import project_of
 from dashboard.tokens import queries
 from dashboard.tokens.queries import ListedToken
 from ledger import accounts, agents, tokens
+from ledger.access.scopes import SCOPES, TOKENS_WRITE
 from ledger.database import server_time
 from ledger.errors import Invalid, Refusal
 from ledger.journal import stamp_of
@@ -50,6 +51,7 @@ class NewToken:
     name: str = ""
     account: str = ""
     days: str = ""
+    scopes: tuple[str, ...] = ()
     manages_tokens: bool = False
 
     def check(self) -> tuple[TokenKind, int | None]:
@@ -75,6 +77,7 @@ def read_form(posted: QueryDict) -> NewToken:
         name=text("name"),
         account=text("account"),
         days=text("days"),
+        scopes=tuple(each for each in posted.getlist("scope") if each in SCOPES),
         manages_tokens="manages_tokens" in posted,
     )
 
@@ -99,6 +102,7 @@ class TokensPage(PageContext):
     old: Token | None  # the token that the new one replaces
     use_key: str
     kinds: type[TokenKind] = TokenKind
+    scopes: tuple[str, ...] = tuple(sorted(SCOPES - {TOKENS_WRITE}))
     overlaps: tuple[tuple[str, str], ...] = OVERLAPS
 
 
@@ -189,6 +193,7 @@ def create(request: HtmxRequest) -> HttpResponse:
             name=form.name,
             account=account,
             days=days,
+            scopes=form.scopes,
             manages_tokens=kind == TokenKind.OPERATOR and form.manages_tokens,
             stamp=stamp_of(request),
         )
