@@ -25,7 +25,9 @@ def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
     say(f"the clock added {tasks:,} older tasks in {filled:.0f} s")
     *searches, without, written = times
     figures = []
-    for (key, text), empty, full in zip(SEARCHES.items(), searches[::2], searches[1::2]):
+    for (key, text), empty, full in zip(
+        SEARCHES.items(), searches[::2], searches[1::2], strict=False
+    ):
         p95s = [statistics.quantiles(each, n=20)[-1] for each in (empty, full)]
         say(f"p95 of {key} ({text}): {p95s[1]:.1f} ms, in an empty project {p95s[0]:.1f} ms")
         name = f"payload search: {key}, p95 at {tasks:,} tasks / empty"

@@ -126,7 +126,8 @@ def issue(
 
     It expires after `days`, or as the setting says. Only an operator's token can have
     `tokens:write`, and only if a person grants it with `manages_tokens`; raises ValueError for
-    others. `scopes` are some of the kind's, all by default. `ledger.accounts.issue_token` creates one that names an account.
+    others. `scopes` are some of the kind's, all by default. `ledger.accounts.issue_token` creates
+    one that names an account.
     """
     if agent and agent.is_pool:
         raise Invalid("/agent", f"'{agent.name}' is a pool. Create tokens for its members.")

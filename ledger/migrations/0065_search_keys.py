@@ -47,9 +47,9 @@ class Migration(BaseMigration):
             "search_keys",
             ArrayField(
                 models.CharField(max_length=100),
-                blank=True,
                 db_default=[],
                 default=list,
+                editable=False,
                 help_text="the keys of payloads and results that tasks are searched by",
             ),
         ),

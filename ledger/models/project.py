@@ -39,7 +39,7 @@ class Project(models.Model):
         models.CharField(max_length=100),
         default=list,
         db_default=[],
-        blank=True,
+        editable=False,
         help_text="the keys of payloads and results that tasks are searched by",
     )
     fills_values_before = models.UUIDField(

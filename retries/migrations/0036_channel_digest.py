@@ -1,7 +1,7 @@
 """Store which channels get a digest, when, and when the next one is due."""
 
 from django.db import models
-from django.db.migrations import AddConstraint, AddField, AddIndex
+from django.db.migrations import AddConstraint, AddField
 from django.db.migrations import Migration as BaseMigration
 from django.db.models import Q
 
@@ -40,14 +40,6 @@ class Migration(BaseMigration):
             "channel",
             "digest_due_at",
             models.DateTimeField(editable=False, help_text="the next digest", null=True),
-        ),
-        AddIndex(
-            "channel",
-            models.Index(
-                condition=Q(digest_due_at__isnull=False),
-                fields=["digest_due_at"],
-                name="channel_digest_due",
-            ),
         ),
         AddConstraint(
             "channel",

@@ -102,15 +102,11 @@ class Channel(models.Model):
         db_default=Digest.OFF.value,
         help_text="how often it gets a digest",
     )
-    digest_hour = models.SmallIntegerField(
-        db_default=8, help_text="of the day in the time zone"
-    )
+    digest_hour = models.SmallIntegerField(db_default=8, help_text="of the day in the time zone")
     digest_timezone = models.CharField(
         max_length=64, db_default="UTC", help_text="unless its person has chosen one"
     )
-    digest_due_at = models.DateTimeField(
-        null=True, editable=False, help_text="the next digest"
-    )
+    digest_due_at = models.DateTimeField(null=True, editable=False, help_text="the next digest")
     state = models.CharField(
         max_length=8, choices=ChannelState.choices, db_default=ChannelState.ACTIVE.value
     )
@@ -153,14 +149,7 @@ class Channel(models.Model):
                 name="channel_digest_known",
             ),
         ]
-        indexes = [
-            models.Index(fields=["project", "id"], name="channel_project"),
-            models.Index(
-                fields=["digest_due_at"],
-                condition=Q(digest_due_at__isnull=False),
-                name="channel_digest_due",
-            ),
-        ]
+        indexes = [models.Index(fields=["project", "id"], name="channel_project")]
 
     def __str__(self) -> str:
         return self.name

@@ -120,9 +120,7 @@ def read_figures(
         oldest=[describe_waiting(each) for each in oldest[:LISTED]],
         letters=count(of_project(DeadLetter.objects.open(), project)),
         instructions=count(of_project(Instruction.objects.awaiting_ack(), project)),
-        tripped=[
-            each.name for each in of_project(tripped, project).order_by("name")[: LISTED + 1]
-        ],
+        tripped=[each.name for each in of_project(tripped, project).order_by("name")[: LISTED + 1]],
     )
 
 

@@ -133,7 +133,7 @@ def test_an_agents_statements_see_its_scopes(manager: Api, agent: Agent) -> None
     """Claims look the token up in their own statement."""
     body = {"kind": "agent", "agent": "coder", "scopes": ["instructions:read"]}
     caller = Api(manager("POST", "/tokens", body).body["secret"])
-    refused = problem(caller("POST", "/tasks/claim"), 403, "scope_missing")
+    refused = problem(caller("POST", "/claims"), 403, "scope_missing")
     assert refused["scope"] == "tasks:work"
     problem(caller("POST", "/signals", {"type": "done"}), 403, "scope_missing")
 
