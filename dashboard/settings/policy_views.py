@@ -130,8 +130,9 @@ def save(request: HtmxRequest, said: str, **chosen: list[str]) -> HttpResponse:
         raise Http404("Choose a project first.")
     page = redirect(reverse("dashboard:policies") + scope.query)
     reason = request.POST.get("reason", "").strip()
+    typed = " ".join(filter(None, (request.POST.get("keys", "").strip(), reason)))
     if not reason:
-        messages.warning(request, "Give a reason. Nothing was changed.")
+        messages.warning(request, "Give a reason. Nothing was changed." + quote_typed(typed))
         return page
     try:
         editing.change_policies(
@@ -143,7 +144,7 @@ def save(request: HtmxRequest, said: str, **chosen: list[str]) -> HttpResponse:
             stamp=stamp_of(request),
         )
     except Refusal as refusal:
-        messages.warning(request, f"{refusal.detail} Nothing was changed." + quote_typed(reason))
+        messages.warning(request, f"{refusal.detail} Nothing was changed." + quote_typed(typed))
     else:
         messages.success(request, said)
     return page

@@ -29,6 +29,7 @@ KEY = re.compile(r"(?:payload|result)(?:\.[A-Za-z0-9_-]{1,40}+){1,4}+", re.ASCII
 MOST_KEYS, KEY_LENGTH = 8, 100
 BATCH = 2_000
 FILLING_S = 2.0
+MOST_FRESH = 50_000  # unread events that a search reads, if the clock was stopped
 KINDS = sql.quoted((Kind.TASK_CREATED, Kind.TASK_CHANGED, Kind.TASK_COMPLETED))
 
 WRITE = """insert into ledger_taskvalue (digest, task_id)
@@ -53,9 +54,9 @@ WITH_VALUE = """select v.task_id from ledger_taskvalue v where v.digest = any(ar
     where {key} = any(p.search_keys) and p.id = coalesce({project}, p.id)))""".format
 CURSOR = f"(select {{}} from retries_streamcursor where name = '{READER}')".format
 READ = CURSOR("event_id")
-FRESH = f"""select e.subject_id from ledger_event e
+FRESH = f"""(select e.subject_id from ledger_event e
     where (e.tx, e.id) > ({CURSOR("tx::text::xid8")}, {READ})
-        and e.id >= {since_position(READ)} and {CHANGED}"""
+        and e.id >= {since_position(READ)} and {CHANGED} limit {MOST_FRESH})"""
 FIND = f"array({WITH_VALUE(key='%s', value='%s', project='%s')} union {FRESH})"
 COUNT = f"""select count(*) as n from (
     {WITH_VALUE(key="%(key)s", value="%(value)s", project="%(project)s::uuid")} limit %(most)s

@@ -101,7 +101,6 @@ def create_channel(spec: ChannelSpec, *, project: Project | None, stamp: Stamp) 
         )
         schedule(channel, now=stamp.at)
         channel.save(force_insert=True)
-        channel.refresh_from_db()
         journaling.record_channel(Kind.CHANNEL_CREATED, channel, stamp=stamp)
         if spec.kind == ChannelKind.PERSON:
             rules.create_default_rules(channel, stamp=stamp)

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from ledger.database import sql
-from ledger.models import Agent, DeadLetter, Instruction, Marker, Plan, Project
+from ledger.models import Agent, DeadLetter, Instruction, Marker, Plan
 from ledger.states import BreakerState
 from ledger.values.ids import SLACK, first_id
 from retries.models import Escalation, FailurePattern
@@ -15,16 +16,18 @@ from retries.models.activity_count import DAY, HALF_HOUR
 MOST_COUNTED = 1_000
 MOST_PLANS = 1_000  # the newest, which are searched for those that were completed
 LISTED = 3
+ONE_MORE = LISTED + 1
 ONE_DAY, SLOT = timedelta(days=1), timedelta(minutes=HALF_HOUR)
 # Insight counts a day within this time after its end.
 COUNTED_WITHIN = timedelta(hours=1)
+Projects = list[UUID] | None  # None: all of them
 # Whole days in UTC, and the half hours before and after them.
 ACTIVITY = f"""select coalesce(sum(tasks_done), 0)::int8 as done,
     coalesce(sum(tasks_failed), 0)::int8 as failed,
     coalesce(sum(tasks_escalated), 0)::int8 as escalated,
     coalesce(sum(attempts), 0)::int8 as attempts
 from retries_activitycount
-where (%(project)s::uuid is null or project_id = %(project)s)
+where (%(projects)s::uuid[] is null or project_id = any(%(projects)s))
     and (minutes = {DAY} and at >= %(first)s and at < %(last)s
         or minutes = {HALF_HOUR} and at >= %(since)s and at < least(%(first)s, %(until)s)
         or minutes = {HALF_HOUR} and at >= %(last)s and at < %(until)s)"""
@@ -32,7 +35,7 @@ COSTS = """select sum((f.data -> 'days' -> d.day ->> 'cost')::float8) as cost,
     coalesce(sum((f.data -> 'days' -> d.day ->> 'tokens')::int8), 0)::int8 as tokens
 from retries_insightfigure f cross join unnest(%(days)s::text[]) d(day)
 where f.panel = 'days' and f.days = 0
-    and (%(project)s::uuid is null or f.project_id = %(project)s)"""
+    and (%(projects)s::uuid[] is null or f.project_id = any(%(projects)s))"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,55 +91,53 @@ class Figures:
 
 
 def read_figures(
-    project: Project | None, *, since: datetime, until: datetime, with_details: bool
+    projects: Projects, *, name: str, since: datetime, until: datetime, with_details: bool
 ) -> Figures:
-    """Return the figures of one project or all; texts of errors only with details."""
-    id, length = (project.pk if project else None), until - since
+    """Return the figures of some projects, or of all; texts of errors only with details."""
+
+    def of(rows: Any) -> Any:
+        return rows if projects is None else rows.filter(project__in=projects)
+
     days = list_days(since, until)
-    costs = sql.run(COSTS, project=id, days=days)[0]
-    asked = of_project(Escalation.objects.in_inbox(until), project)
+    costs = sql.run(COSTS, projects=projects, days=days)[0]
+    asked = of(Escalation.objects.in_inbox(until))
     oldest = asked.select_related("agent", "task", "instruction", "permission").order_by("id")
     created = {"pk__gte": first_id(since - SLACK), "first_seen__range": (since, until)}
-    new = of_project(FailurePattern.objects.current().filter(**created), project).order_by("-id")
-    texts = [each.template for each in new[:LISTED]] if with_details else []
-    newest = of_project(Plan.objects.all(), project).order_by("-id").values("pk")[:MOST_PLANS]
+    new = of(FailurePattern.objects.current().filter(**created)).order_by("-id")
+    newest = of(Plan.objects.all()).order_by("-id").values("pk")[:MOST_PLANS]
     plans = Plan.objects.filter(pk__in=newest, completed_at__gte=since, completed_at__lt=until)
-    markers = of_project(Marker.objects.filter(at__gte=since, at__lt=until), project)
-    tripped = Agent.objects.filter(breaker__state=BreakerState.OPEN)
+    markers = of(Marker.objects.filter(at__gte=since, at__lt=until)).order_by("-at")
+    tripped = of(Agent.objects.filter(breaker__state=BreakerState.OPEN)).order_by("name")
     return Figures(
-        project=project.name if project else "",
+        project=name,
         since=since,
         until=until,
-        now=read_activity(id, since, until),
-        before=read_activity(id, since - length, since),
+        now=read_activity(projects, since, until),
+        before=read_activity(projects, since - (until - since), since),
         cost=costs["cost"],
         tokens=costs["tokens"],
         days=days,
-        plans=[f"{each.ref} {each.title}".strip() for each in plans.order_by("-id")[: LISTED + 1]],
-        markers=[each.name for each in markers.order_by("-at")[: LISTED + 1]],
+        plans=[f"{each.ref} {each.title}".strip() for each in plans.order_by("-id")[:ONE_MORE]],
+        markers=[each.name for each in markers[:ONE_MORE]],
         patterns=count(new),
-        pattern_texts=texts,
+        pattern_texts=[each.template for each in new[:LISTED]] if with_details else [],
         open=count(asked),
         oldest=[describe_waiting(each) for each in oldest[:LISTED]],
-        letters=count(of_project(DeadLetter.objects.open(), project)),
-        instructions=count(of_project(Instruction.objects.awaiting_ack(), project)),
-        tripped=[each.name for each in of_project(tripped, project).order_by("name")[: LISTED + 1]],
+        letters=count(of(DeadLetter.objects.open())),
+        instructions=count(of(Instruction.objects.awaiting_ack())),
+        tripped=[each.name for each in tripped[:ONE_MORE]],
     )
-
-
-def of_project(rows: Any, project: Project | None) -> Any:
-    return rows.filter(project=project) if project else rows
 
 
 def count(rows: Any) -> int:
     return int(rows.order_by().values("pk")[:MOST_COUNTED].count())
 
 
-def read_activity(project_id: Any, since: datetime, until: datetime) -> Activity:
+def read_activity(projects: Projects, since: datetime, until: datetime) -> Activity:
     start, end = (round_down(each, SLOT) for each in (since, until))
     first, last = (round_down(each, ONE_DAY) for each in (start + ONE_DAY - SLOT / 30, end))
     row = sql.run_custom_plan(
-        ACTIVITY, project=project_id, since=start, until=end, first=first, last=max(first, last)
+        ACTIVITY, projects=projects, since=start, until=end, first=first, last=max(first, last)
     )[0]
     return Activity(**row)
 

@@ -8,13 +8,13 @@ from zoneinfo import available_timezones
 from django.conf import settings
 from django.db import transaction
 
-from ledger.authorization.permissions import people_who_may
+from ledger.authorization.permissions import projects_where
 from ledger.errors import Invalid
 from ledger.models import Preference
 from retries.models import Channel, Delivery
 from retries.models.notification_channel import ChannelKind, Digest
 from retries.models.notification_delivery import DeliveryRole, DeliveryState
-from retries.notifications.digests.figures import Figures, read_figures
+from retries.notifications.digests.figures import Figures, Projects, read_figures
 from retries.notifications.digests.periods import find_last, find_next
 from retries.notifications.digests.wording import word_digest
 from retries.notifications.messages.wording import Message
@@ -44,26 +44,19 @@ def send_next(now: datetime) -> bool:
     channel = due.filter(digest_due_at__lte=now - COUNTING).first()
     if channel is None:
         return False
-    if channel.is_on and may_read(channel):
+    if channel.is_on:
         write(channel, now=now)
     Channel.objects.filter(pk=channel.pk).update(digest_due_at=find_due(channel, now))
     return True
 
 
-def may_read(channel: Channel) -> bool:
-    person = channel.person
-    if person is None or channel.project_id is None:
-        return person is None or person.is_active
-    return people_who_may(READ, channel.project_id).filter(pk=person.pk).exists()
-
-
 def write(channel: Channel, *, now: datetime) -> None:
     assert channel.digest_due_at
-    rule = rule_of(channel)
+    rule, projects = rule_of(channel), find_projects(channel)
     until = find_last(now - COUNTING, **rule)
     since = find_last(channel.digest_due_at - timedelta(seconds=1), **rule)
-    figures = read(channel, max(since, until - LONGEST), until)
-    if figures.is_quiet:
+    figures = read(channel, projects, max(since, until - LONGEST), until)
+    if figures.is_quiet or projects == []:
         return
     message = word(channel, figures)
     Delivery.objects.get_or_create(
@@ -82,17 +75,30 @@ def write(channel: Channel, *, now: datetime) -> None:
     )
 
 
+def find_projects(channel: Channel) -> Projects:
+    """Return the projects that a channel is told of, and its person may see; None for all."""
+    own = None if channel.project_id is None else {channel.project_id}
+    seen = projects_where(channel.person, READ) if channel.person else None
+    if own is None or seen is None:
+        both = seen if own is None else own
+    else:
+        both = seen & own
+    return None if both is None else sorted(both)
+
+
 def preview(channel: Channel, *, now: datetime) -> tuple[Figures, Message]:
     """Return the last digest that was due, whether or not it was sent."""
     rule = rule_of(channel)
     until = find_last(now, **rule)
-    figures = read(channel, find_last(until - timedelta(seconds=1), **rule), until)
+    since = find_last(until - timedelta(seconds=1), **rule)
+    figures = read(channel, find_projects(channel), since, until)
     return figures, word(channel, figures)
 
 
-def read(channel: Channel, since: datetime, until: datetime) -> Figures:
+def read(channel: Channel, projects: Projects, since: datetime, until: datetime) -> Figures:
+    name = channel.project.name if channel.project else ""
     details = channel.include_details
-    return read_figures(channel.project, since=since, until=until, with_details=details)
+    return read_figures(projects, name=name, since=since, until=until, with_details=details)
 
 
 def word(channel: Channel, figures: Figures) -> Message:

@@ -152,10 +152,10 @@ def test_a_week_adds_up_days_and_half_hours(agent: Agent, project: Project) -> N
     for zone, shift in (("UTC", HOUR), (BERLIN, 0 * HOUR), ("Asia/Kathmandu", -4.75 * HOUR)):
         until = due + shift
         found = figures.read_figures(
-            project, since=until - 7 * ONE_DAY, until=until, with_details=False
+            [project.pk], name="", since=until - 7 * ONE_DAY, until=until, with_details=False
         )
         assert (zone, found.now.done) == (zone, 7 * 24)
-    short = figures.read_activity(project.pk, due, due + 2 * HOUR)
+    short = figures.read_activity([project.pk], due, due + 2 * HOUR)
     assert short.done == 2
 
 
@@ -191,7 +191,7 @@ def test_new_patterns_are_named_with_details_alone(agent: Agent, project: Projec
     asked = escalate(agent)
     for details in (False, True):
         since, until = asked.opened_at - HOUR, asked.opened_at + HOUR
-        found = figures.read_figures(project, since=since, until=until, with_details=details)
+        found = figures.read_figures(None, name="", since=since, until=until, with_details=details)
         assert found.patterns == 1 and bool(found.pattern_texts) == details
 
 
@@ -216,6 +216,12 @@ def test_a_channel_of_all_projects_adds_them_up(agent: Agent, project: Project) 
         count(each, channel.digest_due_at - HOUR, tasks_done=2)
     (text,) = send(channel.digest_due_at + HOUR)
     assert "4 tasks done" in text and "?project" not in text
+    # a person hears of the projects that the person may see
+    mara = User.objects.create_user("mara")
+    Membership.objects.create(user=mara, project=agent.project, role="viewer")
+    own = make_channel(None, name="own", person=mara)
+    _, message = sending.preview(own, now=channel.digest_due_at)
+    assert "2 tasks done" in message.text
 
 
 def test_a_disabled_channel_gets_none(agent: Agent, project: Project) -> None:
