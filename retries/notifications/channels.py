@@ -129,11 +129,9 @@ def update_channel(
         before = {name: getattr(channel, name) for name in CHANGEABLE}
         channel.name, channel.events = redacted(spec.name)[:NAME_LENGTH], list(spec.events)
         channel.include_details, channel.person = spec.include_details, spec.person
-        if any(getattr(channel, name) != getattr(spec, name) for name in DIGEST) or (
-            channel.person_id != before["person_id"]
-        ):
-            for name in DIGEST:
-                setattr(channel, name, getattr(spec, name))
+        for name in DIGEST:
+            setattr(channel, name, getattr(spec, name))
+        if any(getattr(channel, name) != before[name] for name in (*DIGEST, "person_id")):
             schedule(channel, now=stamp.at)
         if "url" in changes:
             channel.service, channel.shown_address = describe_address(spec.kind, spec.url)

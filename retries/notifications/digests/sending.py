@@ -77,13 +77,11 @@ def write(channel: Channel, *, now: datetime) -> None:
 
 def find_projects(channel: Channel) -> Projects:
     """Return the projects that a channel is told of, and its person may see; None for all."""
-    own = None if channel.project_id is None else {channel.project_id}
+    own = [channel.project_id] if channel.project_id else None
     seen = projects_where(channel.person, READ) if channel.person else None
-    if own is None or seen is None:
-        both = seen if own is None else own
-    else:
-        both = seen & own
-    return None if both is None else sorted(both)
+    if seen is None:
+        return own
+    return sorted(seen if own is None else seen.intersection(own))
 
 
 def preview(channel: Channel, *, now: datetime) -> tuple[Figures, Message]:
