@@ -142,7 +142,7 @@ def tasks_list(request: PrincipalRequest, query: Query[TaskQuery]) -> HttpRespon
     if query.value:
         project = Project.objects.get(pk=request.auth.project_id)
         key, value = stored_values.read_term(query.value, project)
-        rows = rows.filter(stored_values.match_task(key, project, value))
+        rows = rows.filter(stored_values.match_newest(key, project, value))
     if query.plan:
         rows = rows.filter(plan=find_plan_id(request.auth, query.plan))
     if query.ref:

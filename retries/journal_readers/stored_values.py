@@ -28,6 +28,7 @@ READER = "search_words"  # the cursor of `new_words`
 KEY = re.compile(r"(?:payload|result)(?:\.[A-Za-z0-9_-]{1,40}+){1,4}+", re.ASCII)
 MOST_KEYS, KEY_LENGTH = 8, 100
 BATCH = 2_000
+COMMON = 10_000
 FILLING_S = 2.0
 MOST_FRESH = 50_000  # unread events that a search reads, if the clock was stopped
 KINDS = sql.quoted((Kind.TASK_CREATED, Kind.TASK_CHANGED, Kind.TASK_COMPLETED))
@@ -77,6 +78,12 @@ def match_task(key: str, project: Project | None, value: str) -> Q:
         FIND, (key, value, key, project.pk if project else None), UUIDField()
     )
     return Q(IsAmong("id", found)) & has_value(key, value)
+
+
+def match_newest(key: str, project: Project, value: str) -> Q:
+    """Return the condition that finds the newest tasks sooner: per row if many have the value."""
+    is_common = count_tasks(key, [value], project, COMMON + 1) > COMMON
+    return (check_task if is_common else match_task)(key, project, value)
 
 
 def has_value(key: str, value: str) -> Q:

@@ -168,6 +168,11 @@ def test_common_values_show_the_newest_tasks(
     assert not common_words.are_common(parse("payload.order:none"), project)
     assert not common_words.are_common(parse("-payload.order:all"), project)
     assert order.list_ids(query, project, "", before=None, after=None) == ids[::-1]
+    newest_first = Task.objects.order_by("-id").values_list("pk", flat=True)
+    for common in (0, 100):
+        monkeypatch.setattr(stored_values, "COMMON", common)
+        matching = stored_values.match_newest("payload.order", project, "all")
+        assert list(newest_first.filter(matching)) == ids[::-1]
 
 
 def test_a_page_and_its_export_have_the_same_tasks(
