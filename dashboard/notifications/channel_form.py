@@ -71,15 +71,15 @@ class ChannelForm:
             "include_details": "include_details" in self.values,
             "person": list_people(self.project).filter(username=value("person", "")).first(),
         }
-        if not self.is_webhook:
+        if self.is_webhook:
+            said["events"] = tuple(value("events", "").replace(",", " ").split())
+        elif "digest" in self.values:
             hour = read_whole_number(value("digest_hour", "8"))
             said |= {
-                "digest": value("digest", Digest.OFF.value),
+                "digest": value("digest"),
                 "digest_hour": -1 if hour is None else hour,
                 "digest_timezone": value("digest_timezone", "").strip() or "UTC",
             }
-        else:
-            said["events"] = tuple(value("events", "").replace(",", " ").split())
         holes = self.kind.read_fields(self.values, self.stored)
         # Without a typed address, the stored one stays.
         if holes != self.stored:
