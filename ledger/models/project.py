@@ -72,4 +72,5 @@ class Project(models.Model):
     @property
     def search_filled_to(self) -> datetime | None:
         """The time before which tasks are not yet searched by the project's keys."""
-        return self.fills_values_before and timestamp_of(self.fills_values_before)
+        before = self.fills_values_before
+        return timestamp_of(before) if before else None

@@ -17,12 +17,12 @@ from django.db.models.expressions import RawSQL
 
 from ledger.database import server_time, sql
 from ledger.errors import Invalid
-from ledger.journal import Kind, since_position
+from ledger.journal import Cursor, Kind, since_position
 from ledger.models import Project
 from ledger.models.fields import IsAmong
 from ledger.secrets.redaction import redacted
 from ledger.values.ids import SLACK, first_id
-from retries.journal_readers.positions import IN_BATCH
+from retries.journal_readers.positions import IN_BATCH, ensure_cursor
 
 READER = "search_words"  # the cursor of `new_words`
 KEY = re.compile(r"(?:payload|result)(?:\.[A-Za-z0-9_-]{1,40}+){1,4}+", re.ASCII)
@@ -137,10 +137,11 @@ def clean_keys(keys: Collection[str]) -> list[str]:
 
 def declare(project: Project, keys: list[str]) -> None:
     """Set a project's keys. The clock adds its older tasks, the newest first."""
-    added = set(keys) - set(project.search_keys)
+    added, now = set(keys) - set(project.search_keys), server_time.now()
     project.search_keys = keys
     if added:
-        project.fills_values_before = first_id(server_time.now() + SLACK)
+        ensure_cursor(READER, start=Cursor(), now=now)
+        project.fills_values_before = first_id(now + SLACK)
     project.save(update_fields=["search_keys", "fills_values_before"])
 
 
