@@ -21,6 +21,7 @@ from ledger.models.bookkeeping import TaskValue
 from ledger.states import TaskState
 from ledger.tasks import Change
 from ledger.tokens import TrustedCaller
+from ledger.values.ids import LAST_ID
 from retries.attempts import finishing
 from retries.attempts.report_fields import Report
 from retries.journal_readers import new_words, stored_values
@@ -49,6 +50,12 @@ def project(project: Project) -> Project:
 def declare(project: Project, keys: list[str]) -> Project:
     stamp = Stamp(SYSTEM, timezone.now())
     return change_policies(project, {}, search_keys=keys, stamp=stamp).project
+
+
+def write_values() -> None:
+    """Write the digests of all tasks; the clock reads events only once they are settled."""
+    Project.objects.update(fills_values_before=LAST_ID)
+    stored_values.fill()
 
 
 def find(text: str, project: Project | None = None) -> set[UUID]:
@@ -112,7 +119,7 @@ def test_only_declared_keys_are_searched_and_stored(
     agent: Agent, project: Project, now: datetime
 ) -> None:
     id = enqueued(agent, now=now, payload={"order": 1, "secret": "x", "customer": "none"})
-    new_words.write_words(now=now)
+    write_values()
     assert TaskValue.objects.count() == 1
     assert find("payload.secret:x") == set()
     (said,) = list_problems(parse("payload.secret:x"), "tasks", project)
@@ -128,7 +135,7 @@ def test_a_redacted_value_is_not_found(agent: Agent, project: Project, now: date
     enqueued(agent, now=now, payload={"order": TOKEN, "customer": {"id": "y" * 201}})
     mask = Task.objects.get().payload["order"]
     assert "redacted" in mask
-    new_words.write_words(now=now)
+    write_values()
     assert find(f"payload.order:{TOKEN}") == find(f"payload.order:{mask}") == set()
     assert TaskValue.objects.count() == 0
 
@@ -158,7 +165,7 @@ def test_the_clock_adds_older_tasks_the_newest_first(
 
 def test_retention_deletes_the_digests(agent: Agent, project: Project, now: datetime) -> None:
     ids = [enqueued(agent, now=now, payload={"order": n}) for n in range(2)]
-    new_words.write_words(now=now)
+    write_values()
     task_rows.clear_payloads(ids[:1])
     assert set(TaskValue.objects.values_list("task_id", flat=True)) == {ids[1]}
     task_rows.delete_rows(ids)
@@ -170,7 +177,7 @@ def test_common_values_show_the_newest_tasks(
 ) -> None:
     ids = [enqueued(agent, now=now, payload={"order": "all"}) for _ in range(4)]
     Task.objects.filter(pk=ids[0]).update(state=TaskState.DONE, completed_at=now)
-    new_words.write_words(now=now)
+    write_values()
     monkeypatch.setattr(common_words, "COUNT_CAP", 2)
     query = parse("payload.order:all")
     assert common_words.are_common(query, project)
