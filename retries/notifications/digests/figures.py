@@ -63,7 +63,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """What a digest tells; counts end at MOST_COUNTED, and lists have the first of each."""
+    """The content of a digest; counts end at MOST_COUNTED, and lists have the first of each."""
 
     project: str
     since: datetime

@@ -1,4 +1,4 @@
-"""When a digest is due, and which time it tells of (pure)."""
+"""Find when a digest is due, and the time that it covers (pure)."""
 
 from datetime import UTC, datetime, time, timedelta
 from zoneinfo import ZoneInfo
