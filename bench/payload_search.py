@@ -20,7 +20,9 @@ def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
     tasks = TASKS // 20 if scale.quick else TASKS
     rounds = ROUNDS // 3 if scale.quick else ROUNDS
     argv = [sys.executable, "-m", "bench.payload_search_worker", str(rounds), str(tasks)]
-    done = subprocess.run(argv, env=sandbox.env(url), cwd=PROJECT, check=True, capture_output=True)
+    done = subprocess.run(
+        argv, env=sandbox.env(url), cwd=PROJECT, check=True, stdout=subprocess.PIPE
+    )
     (filled,), *times = [list(map(float, line.split())) for line in done.stdout.splitlines()]
     say(f"the clock added {tasks:,} older tasks in {filled:.0f} s")
     *searches, without, written = times

@@ -11,10 +11,11 @@ BLOCK = 50
 def main(rounds: str, count: str) -> None:
     django.setup()
 
+    from django.conf import settings
     from django.contrib.auth.models import User
     from django.core.cache import cache
     from django.db import connection
-    from django.test import Client
+    from django.test import Client, override_settings
 
     from bench.payload_search import KEYS, SEARCHES
     from ledger import agents, tasks
@@ -52,6 +53,9 @@ def main(rounds: str, count: str) -> None:
         cursor.execute("vacuum analyze ledger_task")
         cursor.execute("vacuum analyze ledger_taskvalue")
 
+    # no files were collected for this process
+    plain_files = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    override_settings(STORAGES={**settings.STORAGES, "staticfiles": plain_files}).enable()
     browser = Client(headers={"host": "localhost"})
     browser.force_login(User.objects.create_superuser("mara"))
 
