@@ -221,6 +221,8 @@ urlpatterns = [
     page("settings/policies/", policies.index, "policies", "retries.view_retrypolicy"),
     action("settings/policies/reasons/", policies.require_reasons,
         "policy_reasons", "retries.change_retrypolicy"),
+    action("settings/policies/search-keys/", policies.declare_keys,
+        "policy_search_keys", "retries.change_retrypolicy"),
     action("settings/policies/<slug:name>/", policies.switch,
         "policy_switch", "retries.change_retrypolicy"),
     page("settings/on-call/", on_call.index, "on_call", "retries.view_escalationpolicy"),

@@ -5,7 +5,7 @@ import json
 import re
 import secrets
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -16,7 +16,7 @@ from django.db import transaction
 
 from ledger import journal
 from ledger.access.call_facts import describe_call
-from ledger.access.scopes import PRESETS, TOKENS_WRITE
+from ledger.access.scopes import PRESETS, TOKENS_WRITE, choose_scopes
 from ledger.authorization.permissions import holds_scope, may
 from ledger.authorization.principal import Principal
 from ledger.database import sql
@@ -118,6 +118,7 @@ def issue(
     account: str = "",
     days: int | None = None,
     manages_tokens: bool = False,
+    scopes: Collection[str] | None = None,
     id: UUID | None = None,
     stamp: Stamp,
 ) -> tuple[Token, str]:
@@ -125,25 +126,29 @@ def issue(
 
     It expires after `days`, or as the setting says. Only an operator's token can have
     `tokens:write`, and only if a person grants it with `manages_tokens`; raises ValueError for
-    others. `ledger.accounts.issue_token` creates one that names an account.
+    others. `scopes` are some of the kind's, all by default. `ledger.accounts.issue_token` creates
+    one that names an account.
     """
     if agent and agent.is_pool:
         raise Invalid("/agent", f"'{agent.name}' is a pool. Create tokens for its members.")
     kind = TokenKind(kind)
     if manages_tokens and kind != TokenKind.OPERATOR:
         raise ValueError("Only an operator's token can manage tokens.")
+    own = choose_scopes(kind, scopes)
     token, secret = insert_token(
         kind,
         project_id=project.pk,
         agent_id=agent.pk if agent else None,
         name=redacted(name)[:64] or (agent.name if agent else kind.value)[:64],
         account=account,
-        scopes=PRESETS[kind] | ({TOKENS_WRITE} if manages_tokens else set()),
+        scopes=own | ({TOKENS_WRITE} if manages_tokens else set()),
         days=days,
         stamp=stamp,
         **({"id": id} if id else {}),
     )
-    named = {"account": account} if account else {}
+    named: dict[str, Any] = {"account": account} if account else {}
+    if own != PRESETS[kind]:
+        named["scopes"] = sorted(own)
     record_event(Kind.TOKEN_CREATED, token, stamp=stamp, kind=kind.value, **named)
     return token, secret
 

@@ -158,7 +158,9 @@ def test_one_function_decides_who_may_do_what() -> None:
     assert read | asked == {
         "ledger/authorization/permissions.py",
         "dashboard/tokens/queries.py",  # shows a token's scopes
+        "dashboard/tokens/views.py",  # reads the chosen scopes of a new token
         "ledger/api/me.py",  # shows a token's scopes
+        "ledger/api/tokens.py",  # grants only those that the caller has
         "ledger/tokens.py",  # grants them
     }
     assert modules_with_sql(r"any\(.*\.scopes\)") == {"ledger/authorization/permissions.py"}

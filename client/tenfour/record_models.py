@@ -325,6 +325,8 @@ class Policies(Value):
     evidence: str | None = None
     exclusive_files: str = ""
     reason_verbs: tuple[str, ...] = field(default=(), metadata={"read": tuple})
+    search_keys: tuple[str, ...] = field(default=(), metadata={"read": tuple})
+    search_filled_to: datetime | None = None
     version: int = 0
 
 
@@ -415,6 +417,10 @@ class Channel(Value):
     address: str = ""
     state: str = ""
     include_details: bool = False
+    digest: str = "off"
+    digest_hour: int = 8
+    digest_timezone: str = ""
+    digest_due_at: datetime | None = None
     failures: int = 0
     last_error: str | None = None
     disabled_because: str | None = None

@@ -24,7 +24,7 @@ from dashboard.escalations.inbox import filters as inbox_filters
 from dashboard.instructions.listing import INSTRUCTIONS
 from dashboard.listing import Listing
 from dashboard.lists.known_names import sources_of
-from dashboard.lists.query_box import ANY, Keys, Names
+from dashboard.lists.query_box import ANY, Keys, Names, Paths
 from dashboard.notifications.delivery_listing import DELIVERIES
 from dashboard.operations.listing import OPERATIONS
 from dashboard.patterns.listing import PATTERNS
@@ -92,13 +92,15 @@ TASKS: Mapping[str, Source] = {
     "plan": plans(tasks_in_plan),
     "state": states(count_task_states),
 }
+# A key such as payload.order is a project's own, and its values are not listed.
+TASK_KEYS = {key: kind for key, kind in task_filters.KEYS.items() if not isinstance(kind, Paths)}
 # Only the names of the keys are read here, and they depend on no time.
 EVENT_KEYS = event_filters.build_keys([], now=datetime.max)
 OTHERS: tuple[Listing[Any], ...] = (AGENTS, DELIVERIES, OPERATIONS, PERMISSION_RULES, RULES)
 LISTS = {
     each.place: each
     for each in (
-        CompletedList("tasks", task_filters.KEYS, TASKS),
+        CompletedList("tasks", TASK_KEYS, TASKS),
         # the key of a group, which no one types
         CompletedList("escalations", inbox_filters.KEYS, {"same": lambda typed: []}),
         CompletedList("activity", EVENT_KEYS),

@@ -47,7 +47,7 @@ def merge(one: B, other: B) -> B | None:
         left, right = getattr(one, field.name), getattr(other, field.name)
         if field.name in APART or right == field.default:
             continue
-        if left == field.default or (field.name == "words"):
+        if left == field.default or (field.name in ("words", "stored")):
             changes[field.name] = right if left == field.default else (*left, *right)
         elif isinstance(left, Values) and not (left.wanted and right.wanted):
             changes[field.name] = Values(

@@ -135,7 +135,7 @@ def find_channels(names: Collection[str], project: Project | None) -> Collection
 def list_kinds(project: Project | None) -> Iterable[str]:
     kinds = (*Kind.values, *ATTEMPT_NAMES)
     nouns = dict.fromkeys(kind.partition(".")[0] for kind in kinds)
-    return (*(f"{noun}.*" for noun in nouns), *kinds, "summary", "test")
+    return (*(f"{noun}.*" for noun in nouns), *kinds, "summary", "digest", "test")
 
 
 def find_kinds(names: Collection[str], project: Project | None) -> Collection[str]:

@@ -3,10 +3,12 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from dashboard.lists import query_syntax
 from dashboard.lists.known_names import UNKNOWN, NameSource, list_agents, sources_of
 from dashboard.lists.query_box import ANY, BoxQuery, ListQuery, Values, quote, term
 from ledger.models import Project
 from ledger.values.text import find_similar
+from retries.journal_readers.stored_values import list_keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,33 @@ def list_unknown_names(query: BoxQuery, place: str, project: Project | None) -> 
         if any(each != ANY for each in given):
             unknown, known = find_unknown(join_values(given), source, project)
             found += [describe_in_group(query, name, source, known) for name in unknown]
-    return found
+    return found + list_undeclared(query, project)
+
+
+def list_undeclared(query: BoxQuery, project: Project | None) -> list[UnknownName]:
+    """Return the keys of stored values that the project doesn't declare: they find nothing."""
+    every = (query, *query.alternatives)
+    asked = dict.fromkeys(key for each in every for key, _ in getattr(each, "stored", ()))
+    declared = list_keys(project) if asked else set()
+    text = "“{}” is not declared for search (Settings, Policies)."
+    return [
+        UnknownName(
+            text.format(key),
+            [NearName(each, replace_key(query, key, each)) for each in find_similar(key, declared)],
+            is_certain=True,
+        )
+        for key in asked
+        if key not in declared
+    ]
+
+
+def replace_key(query: BoxQuery, old: str, new: str) -> str:
+    def change(token: str) -> str:
+        minus = "-" if token.startswith("-") else ""
+        begin = f"{minus}{old}:"
+        return f"{minus}{new}:{token[len(begin) :]}" if token.startswith(begin) else token
+
+    return query_syntax.replace_terms(query.text, change)
 
 
 def join_values(given: Iterable[Values]) -> Values:

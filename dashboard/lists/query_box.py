@@ -54,7 +54,15 @@ class Names:
     field: str = ""
 
 
-Keys = Mapping[str, Names | Reader]
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """Keys such as `payload.order`, whose values are those stored at a path."""
+
+
+# the key under which a list has `payload.order` and the others of its source
+NAMED = "{}.NAME".format
+
+Keys = Mapping[str, Names | Reader | Paths]
 
 
 @dataclass(slots=True)
@@ -228,10 +236,13 @@ def parse(text: str, keys: Keys) -> Parsed:
         if match["key"] is None:
             parsed.rest.append(match["words"] if match["words"] is not None else match[0])
             continue
-        key = match["key"].lower()
-        kind = keys.get(key)
+        source, _, path = match["key"].partition(".")
+        key = source.lower()
+        kind = keys.get(NAMED(key) if path else key)
         if kind is None:
             parsed.problems.append(describe_unknown_key(match["key"], match["value"], keys))
+        elif isinstance(kind, Paths):
+            add_stored(parsed, f"{key}.{path}", match["value"], unwanted=bool(match["minus"]))
         elif isinstance(kind, Names):
             names = read_names(match["value"], key, kind, parsed.problems)
             name = kind.field or key
@@ -246,6 +257,13 @@ def parse(text: str, keys: Keys) -> Parsed:
             except ValueError as problem:
                 parsed.problems.append(str(problem))
     return parsed
+
+
+def add_stored(parsed: Parsed, key: str, value: str, *, unwanted: bool) -> None:
+    stored: dict[str, Values] = dict(parsed.read.get("stored", ()))
+    names = tuple(filter(None, (part.replace('"', "") for part in VALUE.findall(value))))
+    stored[key] = merge(stored.get(key, ANY), names, unwanted=unwanted)
+    parsed.read["stored"] = tuple(stored.items())
 
 
 def describe_unknown_key(key: str, value: str, keys: Collection[str]) -> str:

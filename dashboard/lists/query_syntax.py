@@ -12,7 +12,7 @@ MAX_DEPTH = 5
 MAX_TERMS = 40  # in a query with OR or parentheses
 OR = "OR"
 TOKEN = re.compile(
-    r"""(?P<minus>-)?(?P<key>[A-Za-z]+):(?!//)(?P<value>(?:"[^"]*"|\S)++)"""
+    r"""(?P<minus>-)?(?P<key>(?:payload|result)(?:\.[A-Za-z0-9_-]++)++|[A-Za-z]+):(?!//)(?P<value>(?:"[^"]*"|\S)++)"""
     r"""|"(?P<words>[^"]*)"|\S+"""
 )
 QUOTED = re.compile(r'"[^"]*"')

@@ -24,6 +24,7 @@ from retries.models import Channel, NotificationRule
 from retries.models.notification_channel import DisabledBecause
 from retries.notifications import channels
 from retries.notifications.deliveries import trials
+from retries.notifications.digests import sending as digests
 from retries.notifications.rules import editing as rules
 
 QUIET_FIELDS = ("starts", "ends", "timezone")
@@ -144,6 +145,8 @@ def act_on_channel(request: HtmxRequest, channel_id: UUID, verb: str) -> HttpRes
     try:
         if verb == "test":
             send_test(visit, channel)
+        elif verb == "digest":
+            send_digest(visit, channel)
         elif verb == "on":
             turn_on(visit, channel)
         elif verb == "off":
@@ -175,6 +178,19 @@ def send_test(visit: Visit, channel: Channel) -> bool:
         messages.warning(visit.request, refusal.detail)
         return False
     return answer.succeeded
+
+
+def send_digest(visit: Visit, channel: Channel) -> None:
+    """Send a channel's last digest now, as an example."""
+    if channel.is_webhook or not channel.is_on:
+        raise Invalid("/id", "Only a channel for people that is on gets a digest.")
+    stamp = stamp_of(visit.request)
+    _, message = digests.preview(channel, now=stamp.at)
+    _, answer = trials.send_example(channel, message, pause=queries.TEST_PAUSE, stamp=stamp)
+    if answer.succeeded:
+        messages.success(visit.request, f"{channel.name} accepted the digest as an example.")
+    else:
+        messages.warning(visit.request, f"{channel.name} did not take it: {answer.error}")
 
 
 def turn_on(visit: Visit, channel: Channel) -> None:

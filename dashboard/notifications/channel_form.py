@@ -7,12 +7,13 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
 
+from dashboard.form_values import read_whole_number
 from dashboard.frame.access import may_enter
 from ledger.authorization.permissions import people_who_may
 from ledger.errors import Invalid
 from ledger.models import Project
 from retries.models import Channel
-from retries.models.notification_channel import ChannelKind
+from retries.models.notification_channel import ChannelKind, Digest
 from retries.notifications import channels
 from retries.notifications.channels import ChannelSpec
 from retries.notifications.services import kinds
@@ -41,6 +42,7 @@ class ChannelForm:
     stored: Mapping[str, str] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
     kinds: tuple[Kind, ...] = kinds.KINDS
+    digests: tuple[str, ...] = tuple(Digest.values)
 
     @property
     def is_webhook(self) -> bool:
@@ -71,6 +73,13 @@ class ChannelForm:
         }
         if self.is_webhook:
             said["events"] = tuple(value("events", "").replace(",", " ").split())
+        elif "digest" in self.values:
+            hour = read_whole_number(value("digest_hour", "8"))
+            said |= {
+                "digest": value("digest"),
+                "digest_hour": -1 if hour is None else hour,
+                "digest_timezone": value("digest_timezone", "").strip() or "UTC",
+            }
         holes = self.kind.read_fields(self.values, self.stored)
         # Without a typed address, the stored one stays.
         if holes != self.stored:
@@ -82,7 +91,7 @@ class ChannelForm:
         return ChannelSpec(kind=kind, **self.read())
 
     def note(self, refusal: Invalid) -> None:
-        shown = {"name", "events", *(each.name for each in self.kind.fields)}
+        shown = {"name", "events", *channels.DIGEST, *(each.name for each in self.kind.fields)}
         for error in refusal.more["errors"]:
             name = str(error["pointer"]).split("/")[1]
             self.errors[name if name in shown else "form"] = str(error["detail"])
@@ -95,10 +104,14 @@ def list_people(project: Project | None) -> QuerySet[User]:
     return User.objects.filter(is_active=True).order_by("username")
 
 
-def form_of(channel: Channel | None, project: Project | None, kind_name: str = "") -> ChannelForm:
+def form_of(
+    channel: Channel | None, project: Project | None, kind_name: str = "", *, zone: str = "UTC"
+) -> ChannelForm:
     if channel is None:
         kind = kinds.find_kind(kind_name)
-        return ChannelForm({each.name: each.default for each in kind.fields}, kind, project)
+        values = {each.name: each.default for each in kind.fields}
+        digest = {"digest": Digest.OFF.value, "digest_hour": "8", "digest_timezone": zone}
+        return ChannelForm(values | digest, kind, project)
     kind, stored = channels.open_channel(channel)
     # Stored secrets stay out of the form.
     values = {
@@ -107,6 +120,7 @@ def form_of(channel: Channel | None, project: Project | None, kind_name: str = "
         "events": " ".join(channel.events),
         "person": channel.person.username if channel.person else "",
         "version": str(channel.version),
+        **{name: str(getattr(channel, name)) for name in channels.DIGEST},
     }
     boxes = {"include_details": "on"} if channel.include_details else {}
     return ChannelForm(values | boxes, kind, channel.project, stored)

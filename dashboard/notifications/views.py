@@ -1,6 +1,7 @@
 """The Notifications page: channels with their health, rules as sentences, quiet hours."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 from django.http import Http404, HttpResponse
@@ -42,6 +43,8 @@ from ledger.database import server_time
 from ledger.models import Agent, Project
 from retries.models import Channel, NotificationRule
 from retries.notifications import channels
+from retries.notifications.digests import sending as digests
+from retries.notifications.messages.wording import Message
 from retries.notifications.services import kinds
 
 TEMPLATE, PART = "notifications/index.html", "notifications/_notifications.html"
@@ -97,6 +100,20 @@ class QuietForm:
     is_new: bool = False  # the browser fills in its own zone
 
 
+@dataclass(frozen=True, slots=True)
+class DigestPreview:
+    """A channel's last digest, as it is or would be sent."""
+
+    channel: Channel
+    message: Message
+    is_quiet: bool
+
+    @classmethod
+    def of(cls, channel: Channel, *, now: datetime) -> "DigestPreview":
+        figures, message = digests.preview(channel, now=now)
+        return cls(channel, message, figures.is_quiet)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotificationsPage(PageContext):
     channels: list[ChannelEntry]
@@ -107,6 +124,7 @@ class NotificationsPage(PageContext):
     new_rule: RuleEditor | None
     channel_form: ChannelForm | None
     edited_channel: Channel | None
+    digest: "DigestPreview | None"
     secret: str
     asked: tuple[str, str] | None  # what to delete: a noun and its id
     open_escalations: int
@@ -133,7 +151,12 @@ def build_page(
         editor = open_editor(visit, asks["edit"], [each.row for each in listed])
     if channel is None and may_add and "channel" in asks and not secret:
         edited_channel = find_channel(asks["channel"], [each.listed.row for each in entries])
-        channel = channel_form.form_of(edited_channel, project, asks.get("kind", ""))
+        zone = getattr(visit.request.user, "time_zone", "") or "UTC"
+        channel = channel_form.form_of(edited_channel, project, asks.get("kind", ""), zone=zone)
+    digest = None
+    if may_add and "digest" in asks:
+        shown = find_channel(asks["digest"], [each.listed.row for each in entries])
+        digest = DigestPreview.of(shown, now=now) if shown and not shown.is_webhook else None
     edited = editor.row.pk if editor and editor.row else None
     rules = [
         RuleEntry(each, describe_rule(each.row), editor if each.row.pk == edited else None)
@@ -152,6 +175,7 @@ def build_page(
         new_rule=editor if editor and editor.row is None else None,
         channel_form=channel,
         edited_channel=edited_channel,
+        digest=digest,
         secret=secret,
         asked=read_question(visit) if may_edit else None,
         open_escalations=0 if entries else queries.count_open_escalations(project),

@@ -196,7 +196,7 @@ def describe_project_event(event: Event) -> EventSentence:
             return plain("project", actor, "started to delete the project")
         case Kind.PROJECT_POLICIES_CHANGED:
             changed = ", ".join(
-                f"{name} to {value}".replace("_", " ")
+                f"{name.replace('_', ' ')} to {describe_setting(value)}"
                 for name, value in sorted(data.items())
                 if name != "reason"
             )
@@ -211,12 +211,23 @@ def describe_project_event(event: Event) -> EventSentence:
     return unknown(event)
 
 
+def describe_setting(value: Any) -> str:
+    """Return a setting's value as a sentence has it.
+
+    >>> describe_setting("all"), describe_setting(["a", "b"]), describe_setting([])
+    ('all', 'a, b', 'none')
+    """
+    return (", ".join(map(str, value)) or "none") if isinstance(value, list) else str(value)
+
+
 def describe_token_event(event: Event, about: EventSubject) -> EventSentence:
     actor, data = who_of(event), event.data
     token = describe_token(agent_of(event, about), data)
     match event.kind:
         case Kind.TOKEN_CREATED:
-            return plain("key", actor, f"created {token}")
+            scopes = data.get("scopes")
+            with_scopes = f" with {', '.join(map(str, scopes))}" if scopes else ""
+            return plain("key", actor, f"created {token}{with_scopes}")
         case Kind.TOKEN_REVOKED:
             return plain("key", actor, f"revoked {token}")
         case Kind.TOKEN_ROTATED:

@@ -25,6 +25,7 @@ from ledger.errors import Refusal, VersionMismatch
 from ledger.journal import stamp_of
 from ledger.models import Project
 from ledger.states import EvidenceLevel
+from retries.journal_readers import stored_values
 from retries.models import RetryPolicy
 from retries.policies import editing, replay
 from retries.states import PolicyScope
@@ -79,6 +80,7 @@ class PoliciesPage(PageContext):
     may_switch: bool
     least: int
     reason_choices: list[ReasonChoice]
+    most_keys: int = stored_values.MOST_KEYS
     days: int = replay.DAYS
 
 
@@ -92,7 +94,7 @@ def index(request: HtmxRequest) -> HttpResponse:
         title="Policies",
         heading="Policies",
         crumbs=(SETTINGS,),
-        project=project,
+        project=row.project if project else None,
         projects=visit.scope.projects,
         policies=listed,
         version=row.version,
@@ -110,28 +112,41 @@ def list_reason_choices(row: RetryPolicy) -> list[ReasonChoice]:
 
 
 def require_reasons(request: HtmxRequest) -> HttpResponse:
+    verbs = request.POST.getlist("verb")
+    return save(request, "Saved for which actions people must give a reason.", reason_verbs=verbs)
+
+
+def declare_keys(request: HtmxRequest) -> HttpResponse:
+    # a page's keys are separated by spaces, commas, or lines
+    keys = request.POST.get("keys", "").replace(",", " ").split()
+    said = "Saved the keys. The clock adds the older tasks, the newest first."
+    return save(request, said, search_keys=keys)
+
+
+def save(request: HtmxRequest, said: str, **chosen: list[str]) -> HttpResponse:
     scope = read_scope(request)
     project = scope.only
     if project is None:
         raise Http404("Choose a project first.")
     page = redirect(reverse("dashboard:policies") + scope.query)
     reason = request.POST.get("reason", "").strip()
+    typed = " ".join(filter(None, (request.POST.get("keys", "").strip(), reason)))
     if not reason:
-        messages.warning(request, "Give a reason. Nothing was changed.")
+        messages.warning(request, "Give a reason. Nothing was changed." + quote_typed(typed))
         return page
     try:
         editing.change_policies(
             project,
             {},
-            reason_verbs=request.POST.getlist("verb"),
+            **chosen,
             version=read_whole_number(request.POST.get("version", "")),
             reason=reason,
             stamp=stamp_of(request),
         )
     except Refusal as refusal:
-        messages.warning(request, f"{refusal.detail} Nothing was changed." + quote_typed(reason))
+        messages.warning(request, f"{refusal.detail} Nothing was changed." + quote_typed(typed))
     else:
-        messages.success(request, "Saved for which actions people must give a reason.")
+        messages.success(request, said)
     return page
 
 

@@ -6,7 +6,7 @@ Words without a key are searched in the title and the type.
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from dashboard.lists.query_box import ANY, Keys, Names, StateQuery, Values, only_value
+from dashboard.lists.query_box import ANY, Keys, Names, Paths, StateQuery, Values, only_value
 from dashboard.lists.query_values import Period, read_age, read_bound, read_period
 from ledger.states import BlockedReason, FailureType, Proof, TaskState
 
@@ -35,6 +35,12 @@ class TaskQuery(StateQuery):
     failed: Period | None = None  # the failure time of a dead letter
     attempts_over: int | None = None
     attempts_under: int | None = None
+    stored: tuple[tuple[str, Values], ...] = ()  # keys such as payload.order
+
+    @property
+    def is_searched(self) -> bool:
+        """Return whether an index finds the tasks: by words, or by stored values."""
+        return bool(self.words) or any(values.wanted for _, values in self.stored)
 
     @property
     def one_agent(self) -> str:
@@ -71,6 +77,8 @@ KEYS: Keys = {
     "attempts": read_bound("attempts"),
     "reason": Names(tuple(BlockedReason.values)),
     "proof": Names(tuple(Proof.values)),
+    "payload.NAME": Paths(),
+    "result.NAME": Paths(),
 }
 LETTER_KEYS: Keys = {
     "agent": Names(),

@@ -1,7 +1,7 @@
 """Filter tasks as a query box asks for, and read the rows of the Tasks list."""
 
-from collections.abc import Callable, Iterable
-from functools import reduce
+from collections.abc import Iterable
+from functools import partial, reduce
 from operator import and_
 from typing import Any
 from uuid import UUID
@@ -44,6 +44,7 @@ from ledger.models.task import has_proof
 from ledger.needs import unmet_needs
 from ledger.states import BlockedReason, TaskState
 from ledger.tasks.lineage import fetch_lineages
+from retries.journal_readers import stored_values
 from retries.models import Escalation
 
 OUTCOMES_SHOWN = 6
@@ -62,10 +63,12 @@ def filter_tasks(
     query: TaskQuery,
     project: Project | None,
     *,
-    has_word: Callable[[str], Q] = search_words.match_task,
+    walks: bool = False,
 ) -> QuerySet[Task]:
-    """Return the tasks that match a query; `has_word` is the condition that they have a word."""
-    rows = of_project(Task.objects.all(), project).filter(*list_conditions(query, project))
+    """Return the tasks that match a query; with `walks`, words and values are checked per row."""
+    has_word = search_words.check_task if walks else search_words.match_task
+    list_all = partial(list_conditions, project=project, walks=walks)
+    rows = of_project(Task.objects.all(), project).filter(*list_all(query))
     if query.changed:
         rows = rows.filter(DONE | ~DONE)
     if query.attempts_over is not None:
@@ -86,13 +89,15 @@ def filter_tasks(
             more.append(Q(attempts__lt=each.attempts_under))
         if each.ids:
             more.append(Q(id__in=each.ids))
-        return reduce(and_, (*list_conditions(each, project), *more))
+        return reduce(and_, (*list_all(each), *more))
 
     return rows.filter(match_groups(query, match))
 
 
-def list_conditions(query: TaskQuery, project: Project | None) -> list[Q]:
+def list_conditions(query: TaskQuery, project: Project | None, *, walks: bool = False) -> list[Q]:
+    has_value = stored_values.check_task if walks else stored_values.match_task
     return [
+        *(match_any(values, partial(has_value, key, project)) for key, values in query.stored),
         match_values(query.agent, "agent__name"),
         match_values(query.pool, "pool__name"),
         match_values(query.type, "type"),

@@ -51,7 +51,8 @@ class ListedToken:
             return f"{self.row.kind} preset"
         if own > preset:
             return f"{self.row.kind} preset + {', '.join(sorted(own - preset))}"
-        return f"{len(own)} scopes" if len(own) != 1 else next(iter(own))
+        shown = sorted(own)
+        return ", ".join(shown) if len(shown) <= 2 else f"{shown[0]} and {len(shown) - 1} more"
 
 
 def select_tokens(project: Project | None, *, now: datetime) -> QuerySet[Token]:

@@ -27,6 +27,7 @@ from dashboard.lists.query_box import as_id
 from dashboard.tokens import queries
 from dashboard.tokens.queries import ListedToken
 from ledger import accounts, agents, tokens
+from ledger.access.scopes import SCOPES, TOKENS_WRITE
 from ledger.database import server_time
 from ledger.errors import Invalid, Refusal
 from ledger.journal import stamp_of
@@ -49,6 +50,7 @@ class NewToken:
     name: str = ""
     account: str = ""
     days: str = ""
+    scopes: tuple[str, ...] = ()
     manages_tokens: bool = False
 
     def check(self) -> tuple[TokenKind, int | None]:
@@ -74,6 +76,7 @@ def read_form(posted: QueryDict) -> NewToken:
         name=text("name"),
         account=text("account"),
         days=text("days"),
+        scopes=tuple(each for each in posted.getlist("scope") if each in SCOPES),
         manages_tokens="manages_tokens" in posted,
     )
 
@@ -98,6 +101,7 @@ class TokensPage(PageContext):
     old: Token | None  # the token that the new one replaces
     use_key: str
     kinds: type[TokenKind] = TokenKind
+    scopes: tuple[str, ...] = tuple(sorted(SCOPES - {TOKENS_WRITE}))
     overlaps: tuple[tuple[str, str], ...] = OVERLAPS
 
 
@@ -188,6 +192,7 @@ def create(request: HtmxRequest) -> HttpResponse:
             name=form.name,
             account=account,
             days=days,
+            scopes=form.scopes,
             manages_tokens=kind == TokenKind.OPERATOR and form.manages_tokens,
             stamp=stamp_of(request),
         )

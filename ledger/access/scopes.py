@@ -1,5 +1,8 @@
 """The scopes of tokens, and those that each kind of token gets."""
 
+from collections.abc import Collection
+
+from ledger.errors import Invalid
 from ledger.models.token import TokenKind
 
 READING = {
@@ -36,3 +39,17 @@ PRESETS = {
 }
 TOKENS_WRITE = "tokens:write"
 SCOPES = frozenset(OPERATOR | {TOKENS_WRITE})
+
+
+def choose_scopes(kind: TokenKind, chosen: Collection[str] | None) -> set[str]:
+    """Return the chosen scopes of a kind, or all of them if none are chosen; raises Invalid."""
+    preset = PRESETS[kind]
+    if not chosen:
+        return set(preset)
+    if unknown := sorted({*chosen} - preset):
+        raise Invalid(
+            "/scopes",
+            f"A token of kind '{kind}' can't have '{unknown[0][:40]}'. "
+            f"Choose from: {', '.join(sorted(preset))}.",
+        )
+    return {*chosen}

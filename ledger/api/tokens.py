@@ -3,6 +3,7 @@
 No operation takes an Idempotency-Key: a stored response would keep the secret.
 """
 
+from collections.abc import Collection
 from datetime import timedelta
 from uuid import UUID
 
@@ -15,12 +16,14 @@ from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_
 from ledger.api.cursors import read_page
 from ledger.api.parameters import filter_by_id
 from ledger.api.responses import json_response, page_body
+from ledger.authorization.permissions import may
 from ledger.database import sql
 from ledger.errors import Invalid
 from ledger.models import Agent, Project, Token
 from ledger.models.token import TokenKind
 from ledger.schemas.shared import ListQuery, page_of
 from ledger.schemas.tokens import RotateIn, SecretOut, TokenIn, TokenOut
+from ledger.tokens import ScopeMissing
 
 router = Router(tags=["tokens"])
 
@@ -42,8 +45,10 @@ def tokens_list(request: PrincipalRequest, query: Query[ListQuery]) -> HttpRespo
 def tokens_create(request: PrincipalRequest, body: TokenIn) -> HttpResponse:
     """Create a token; the response contains its secret, which is shown only once.
 
-    The kind decides the scopes. No token that the API creates can manage tokens.
+    It has the scopes of its kind, or those of them that `scopes` names, and none that the caller
+    lacks. No token that the API creates can manage tokens.
     """
+    require_own(request, scopes.choose_scopes(body.kind, body.scopes))
 
     def create() -> HttpResponse:
         project = Project.objects.get(pk=request.auth.project_id)
@@ -54,11 +59,19 @@ def tokens_create(request: PrincipalRequest, body: TokenIn) -> HttpResponse:
             account=body.account,
             name=body.name,
             days=body.expires_in_days,
+            scopes=body.scopes,
             stamp=stamp_of(request),
         )
         return json_response(SecretOut.write(token, secret=secret), 201)
 
     return sql.atomic(create)()
+
+
+def require_own(request: PrincipalRequest, wanted: Collection[str]) -> None:
+    """Refuse to hand out a scope that the caller lacks."""
+    for scope in sorted(wanted):
+        if not may(request.auth, scope):
+            raise ScopeMissing(f"Your token lacks the scope '{scope}' itself.", scope=scope)
 
 
 def find_agent(request: PrincipalRequest, body: TokenIn, project: Project) -> Agent | None:
@@ -105,8 +118,10 @@ def tokens_rotate(
     stays valid for `overlap_hours` at most.
     """
     options = body or RotateIn.model_validate({})
+    old = find_token(request, id)
+    require_own(request, old.scopes)
     token, secret = tokens.rotate(
-        find_token(request, id),
+        old,
         overlap=timedelta(hours=options.overlap_hours),
         stamp=stamp_of(request),
     )

@@ -1,7 +1,13 @@
 """The models of the ledger, one noun per file."""
 
 from ledger.models.agent import AccountWindow, Agent, DailyTaskCount, PoolMember
-from ledger.models.bookkeeping import ClockRun, IdempotencyKey, InstructionWords, TaskWords
+from ledger.models.bookkeeping import (
+    ClockRun,
+    IdempotencyKey,
+    InstructionWords,
+    TaskValue,
+    TaskWords,
+)
 from ledger.models.breaker import Breaker
 from ledger.models.budget import AtLimit, Budget, BudgetPeriod, BudgetUnit, ModelPrice
 from ledger.models.dead_letter import DeadLetter
@@ -72,6 +78,7 @@ __all__ = [
     "StandingInstruction",
     "Task",
     "TaskHistory",
+    "TaskValue",
     "TaskWords",
     "Theme",
     "Token",

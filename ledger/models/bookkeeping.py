@@ -77,6 +77,22 @@ class TaskWords(models.Model):
         return f"words of {self.task_id}"
 
 
+class TaskValue(models.Model):
+    """A digest of a value that a task is searched by; see `retries.journal_readers.stored_values`.
+
+    Rows may be stale: a search compares the stored value, too.
+    """
+
+    pk = models.CompositePrimaryKey("digest", "task_id")
+    digest = models.BinaryField(max_length=8)
+    task = models.ForeignKey(
+        Task, models.CASCADE, db_constraint=False, related_name="stored_values"
+    )
+
+    def __str__(self) -> str:
+        return f"a value of {self.task_id}"
+
+
 class InstructionWords(models.Model):
     """The words of an instruction, written by the clock."""
 

@@ -1,10 +1,13 @@
 """The project: the tenant boundary."""
 
+from datetime import datetime
+
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 from ledger.models.fields import key, one_of, rule, stamp
 from ledger.states import FileScope
+from ledger.values.ids import timestamp_of
 
 DEFAULT = "default"
 
@@ -32,6 +35,19 @@ class Project(models.Model):
         help_text="the verbs for which people must give a reason",
     )
 
+    search_keys = ArrayField(
+        models.CharField(max_length=100),
+        default=list,
+        db_default=[],
+        editable=False,
+        help_text="the keys of payloads and results that tasks are searched by",
+    )
+    fills_values_before = models.UUIDField(
+        null=True,
+        editable=False,
+        help_text="the tasks before this id are not yet searched by the keys",
+    )
+
     exclusive_files = models.CharField(
         max_length=5,
         db_default=FileScope.OFF.value,
@@ -52,3 +68,9 @@ class Project(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def search_filled_to(self) -> datetime | None:
+        """The time before which tasks are not yet searched by the project's keys."""
+        before = self.fills_values_before
+        return timestamp_of(before) if before else None

@@ -159,6 +159,11 @@ class TaskQuery(ListQuery):
     pool: str = Field("", description="the name or id of a pool that it was sent to")
     type: str = Field("", description="the task's type")
     q: str = Field("", max_length=200, description="text in the title")
+    value: str = Field(
+        "",
+        max_length=320,
+        description="a stored value at a key that the project declares, such as payload.order:1284",
+    )
     plan: str = Field("", description=PLAN_ID_OR_REF)
     ref: str = Field("", description="a task's ref, such as 03-01:task-3")
     proof: str = Field("", description="one proof, or several separated by commas")

@@ -55,6 +55,11 @@ class TokenIn(Registering, example={"kind": "agent", "agent": "coder"}):
         description="the account that the agent's calls with it are billed to; an agent without an "
         "account of its own gets this one",
     )
+    scopes: list[str] | None = Field(
+        None,
+        max_length=30,
+        description="some of the kind's scopes, such as tasks:read; all of them if missing",
+    )
     expires_in_days: StrictInt | None = Field(
         None,
         ge=1,

@@ -50,6 +50,7 @@ from retries.api.claims import claim_body, fetch_own_task
 from retries.api.escalations import PersonAuth
 from retries.api.inputs.task_bodies import read_task, task_bodies, task_response
 from retries.api.text_responses import TEXT, XML, claim_response, text_content
+from retries.journal_readers import stored_values
 from retries.schemas.claims import ClaimOut, StartIn
 from retries.schemas.operator_actions import AbortIn, RetryIn
 from retries.tasks import actions as task_actions
@@ -138,6 +139,10 @@ def tasks_list(request: PrincipalRequest, query: Query[TaskQuery]) -> HttpRespon
         rows = rows.filter(type=query.type)
     if query.q:
         rows = rows.filter(title__icontains=query.q)
+    if query.value:
+        project = Project.objects.get(pk=request.auth.project_id)
+        key, value = stored_values.read_term(query.value, project)
+        rows = rows.filter(stored_values.match_newest(key, project, value))
     if query.plan:
         rows = rows.filter(plan=find_plan_id(request.auth, query.plan))
     if query.ref:

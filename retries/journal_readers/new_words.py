@@ -1,4 +1,4 @@
-"""Write the words of new tasks and instructions, for the search.
+"""Write the words of new tasks and instructions, and digests of stored values, for the search.
 
 The telling lines of a failure are stored when it is reported. Failures of before this was so, and
 those whose details were deleted, get theirs here, the newest first.
@@ -14,6 +14,7 @@ from ledger.journal import Cursor, Kind
 from ledger.models import Failure, Project
 from ledger.search_words import INSTRUCTION_TEXT, TASK_TEXT
 from retries.failures.outputs.telling_lines import find_telling_lines
+from retries.journal_readers import stored_values
 from retries.journal_readers.positions import IN_BATCH, ensure_cursor, read_batches
 
 READER = "search_words"
@@ -40,12 +41,18 @@ def write_words(*, now: datetime, project: Project | None = None) -> dict[str, A
     ensure_cursor(READER, start=Cursor(), now=now)
     batches = read_batches(READER, write_batch, most=MOST_BATCHES, now=now)
     read = write_old_failures()
-    return {"batches": batches} | ({"failures": read} if read else {})
+    filled = stored_values.fill()
+    return (
+        {"batches": batches}
+        | ({"failures": read} if read else {})
+        | ({"filled": filled} if filled else {})
+    )
 
 
 def write_batch(between: dict[str, str]) -> None:
     sql.run(WRITE_TASKS, **between)
     sql.run(WRITE_INSTRUCTIONS, **between)
+    stored_values.write_batch(between)
 
 
 def write_old_failures() -> int:

@@ -37,6 +37,14 @@ class DisabledBecause(models.TextChoices):
     BY_HAND = "by_hand", "switched off"
 
 
+class Digest(models.TextChoices):
+    """How often a channel gets a digest."""
+
+    OFF = "off"
+    DAILY = "daily"
+    WEEKLY = "weekly"
+
+
 # services whose replies belong to the first message; a webhook of Slack has no thread
 THREADED = ("Email", "ntfy", "Slack app")
 
@@ -88,6 +96,17 @@ class Channel(models.Model):
         related_name="+",
         help_text="whose quiet hours it keeps",
     )
+    digest = models.CharField(
+        max_length=6,
+        choices=Digest.choices,
+        db_default=Digest.OFF.value,
+        help_text="how often it gets a digest",
+    )
+    digest_hour = models.SmallIntegerField(db_default=8, help_text="of the day in the time zone")
+    digest_timezone = models.CharField(
+        max_length=64, db_default="UTC", help_text="unless its person has chosen one"
+    )
+    digest_due_at = models.DateTimeField(null=True, editable=False, help_text="the next digest")
     state = models.CharField(
         max_length=8, choices=ChannelState.choices, db_default=ChannelState.ACTIVE.value
     )
@@ -124,6 +143,10 @@ class Channel(models.Model):
                 condition=Q(state=ChannelState.DISABLED, disabled_at__isnull=False)
                 | Q(~Q(state=ChannelState.DISABLED), disabled_at__isnull=True),
                 name="channel_disabled_at",
+            ),
+            models.CheckConstraint(
+                condition=Q(digest__in=Digest.values, digest_hour__range=(0, 23)),
+                name="channel_digest_known",
             ),
         ]
         indexes = [models.Index(fields=["project", "id"], name="channel_project")]

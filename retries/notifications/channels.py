@@ -19,11 +19,17 @@ from ledger.secrets import encryption
 from ledger.secrets.redaction import redacted
 from ledger.values.text import truncate
 from retries.models import Channel, Delivery
-from retries.models.notification_channel import ChannelKind, ChannelState, DisabledBecause
+from retries.models.notification_channel import (
+    ChannelKind,
+    ChannelState,
+    Digest,
+    DisabledBecause,
+)
 from retries.models.notification_delivery import DeliveryState
 from retries.notifications import journaling, signatures
 from retries.notifications.addresses import checks as addresses
 from retries.notifications.addresses.shortening import shorten_address
+from retries.notifications.digests.sending import schedule
 from retries.notifications.messages.attempt_names import ATTEMPT_NAMES
 from retries.notifications.outbox import begin_reading
 from retries.notifications.rules import editing as rules
@@ -33,7 +39,8 @@ NAME_LENGTH = 64
 URL_LENGTH = 2000
 MOST_FILTERS = 50
 # the columns that a change is journaled with; the address follows from its own
-CHANGEABLE = ("name", "events", "include_details", "person_id")
+DIGEST = ("digest", "digest_hour", "digest_timezone")
+CHANGEABLE = ("name", "events", "include_details", "person_id", *DIGEST)
 ROTATION_HOURS = 24
 DELETIONS = (
     """delete from retries_deliverytry t using retries_delivery d
@@ -53,6 +60,9 @@ class ChannelSpec:
     events: tuple[str, ...] = ()
     include_details: bool = False
     person: User | None = None
+    digest: str = Digest.OFF.value
+    digest_hour: int = 8
+    digest_timezone: str = "UTC"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +81,7 @@ def create_channel(spec: ChannelSpec, *, project: Project | None, stamp: Stamp) 
     begin_reading(stamp.at)  # what happens before the next run of the clock counts too
     secret = signatures.new_secret() if spec.kind == ChannelKind.WEBHOOK else ""
     with unique_name(spec.name), transaction.atomic():
-        channel = Channel.objects.create(
+        channel = Channel(
             project=project,
             kind=spec.kind,
             name=redacted(spec.name)[:NAME_LENGTH],
@@ -87,7 +97,10 @@ def create_channel(spec: ChannelSpec, *, project: Project | None, stamp: Stamp) 
             created_by_name=stamp.actor.name,
             created_at=stamp.at,
             updated_at=stamp.at,
+            **{name: getattr(spec, name) for name in DIGEST},
         )
+        schedule(channel, now=stamp.at)
+        channel.save(force_insert=True)
         journaling.record_channel(Kind.CHANNEL_CREATED, channel, stamp=stamp)
         if spec.kind == ChannelKind.PERSON:
             rules.create_default_rules(channel, stamp=stamp)
@@ -97,7 +110,7 @@ def create_channel(spec: ChannelSpec, *, project: Project | None, stamp: Stamp) 
 def update_channel(
     channel_id: UUID, *, version: int | None, stamp: Stamp, **changes: Any
 ) -> Channel:
-    """Change a channel's name, url, events, include_details, or person; keep the rest.
+    """Change a channel's name, url, events, include_details, person, or digest; keep the rest.
 
     `version` is the version that the caller has read; None changes any version.
     """
@@ -110,11 +123,16 @@ def update_channel(
             events=tuple(changes.get("events", channel.events)),
             include_details=changes.get("include_details", channel.include_details),
             person=changes.get("person", channel.person),
+            **{name: changes.get(name, getattr(channel, name)) for name in DIGEST},
         )
         check_spec(spec, has_url="url" in changes)
         before = {name: getattr(channel, name) for name in CHANGEABLE}
         channel.name, channel.events = redacted(spec.name)[:NAME_LENGTH], list(spec.events)
         channel.include_details, channel.person = spec.include_details, spec.person
+        for name in DIGEST:
+            setattr(channel, name, getattr(spec, name))
+        if any(getattr(channel, name) != before[name] for name in (*DIGEST, "person_id")):
+            schedule(channel, now=stamp.at)
         if "url" in changes:
             channel.service, channel.shown_address = describe_address(spec.kind, spec.url)
             channel.address = encryption.encrypt(spec.url)

@@ -11,6 +11,7 @@ from ledger.models import Project
 from retries.models import Delivery
 from retries.models.notification_delivery import UNSETTLED, DeliveryState
 from retries.notifications import outbox
+from retries.notifications.digests import sending as digests
 from retries.notifications.rules import summaries, threads
 
 PURGED_AT_ONCE = 1000
@@ -25,6 +26,7 @@ DUE = f"""select
         as reminders,
     exists (select from retries_delivery
         where state = '{DeliveryState.HELD}' and held_until <= %(now)s) as summaries,
+    exists (select from retries_channel where digest_due_at <= %(counted_until)s) as digests,
     exists (select from retries_delivery
         where state in ({quoted(UNSETTLED)}) and next_try_at <= %(now)s) as unsent,
     exists (select from retries_delivery where created_at < %(kept_since)s) as old"""
@@ -36,17 +38,19 @@ def process_due(*, now: datetime, project: Project | None = None) -> dict[str, A
     `unsent` is 0 if there is nothing to send.
     """
     kept_since = now - timedelta(days=settings.TENFOUR["DELIVERY_DAYS"])
-    (due,) = run(DUE, now=now, kept_since=kept_since)
+    (due,) = run(DUE, now=now, kept_since=kept_since, counted_until=now - digests.COUNTING)
     has_events = due["events"]  # which may make reminders and summaries due at once
     written = outbox.read_outbox(now=now, project=project) if has_events else 0
     reminded = threads.send_due(now=now) if has_events or due["reminders"] else 0
     summarized = summaries.send_summaries(now=now) if has_events or due["summaries"] else 0
-    return {
+    digested = digests.send_due(now=now) if due["digests"] else 0
+    did = {"digested": digested} if digested else {}
+    return did | {
         "written": written,
         "reminded": reminded,
         "summarized": summarized,
         "purged": purge(kept_since) if due["old"] else 0,
-        "unsent": int(due["unsent"] or written + reminded + summarized > 0),
+        "unsent": int(due["unsent"] or written + reminded + summarized + digested > 0),
     }
 
 

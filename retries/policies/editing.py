@@ -13,6 +13,7 @@ from ledger.models import Project
 from ledger.secrets.notes import clean_message
 from ledger.states import EvidenceLevel, FileScope
 from ledger.tasks.exclusive_files import change_scope
+from retries.journal_readers import stored_values
 from retries.models import RetryPolicy
 from retries.states import PolicyScope
 
@@ -38,13 +39,15 @@ def change_policies(
     scopes: Mapping[str, str],
     *,
     reason_verbs: Collection[str] | None = None,
+    search_keys: Collection[str] | None = None,
     version: int | None = None,
     reason: str = "",
     stamp: Stamp,
 ) -> RetryPolicy:
     """Switch policies on, off, or to plans; raises VersionMismatch and Invalid.
 
-    `reason_verbs` are the verbs for which people must give a reason, in place of the former ones.
+    `reason_verbs` are the verbs for which people must give a reason, and `search_keys` the keys of
+    payloads and results that tasks are searched by, in place of the former ones.
     """
     # The journal says which, who, and why. Nothing is written if nothing changes.
     for name, scope in scopes.items():
@@ -57,6 +60,7 @@ def change_policies(
             raise Invalid(
                 "/reason_verbs", f"A reason can be required for: {', '.join(reasons.VERBS)}."
             )
+    keys = None if search_keys is None else stored_values.clean_keys(search_keys)
     RetryPolicy.objects.get_or_create(project=project)
     rows = RetryPolicy.objects.select_related("project").select_for_update(of=("self",))
     row = rows.get(project=project)
@@ -73,6 +77,9 @@ def change_policies(
     if chosen is not None and chosen != row.project.reason_verbs:
         Project.objects.filter(pk=project.pk).update(reason_verbs=chosen)
         row.project.reason_verbs = changed["reason_verbs"] = chosen
+    if keys is not None and keys != row.project.search_keys:
+        stored_values.declare(row.project, keys)
+        changed["search_keys"] = keys
     if changed:
         for name in changed.keys() & scopes.keys():
             if name == EXCLUSIVE_FILES:

@@ -114,6 +114,7 @@ DELETE = (
     "delete from ledger_need where task_id = any(%(ids)s) or need_id = any(%(ids)s)",
     "delete from ledger_missingneed where task_id = any(%(ids)s)",
     "delete from ledger_taskwords where task_id = any(%(ids)s)",
+    "delete from ledger_taskvalue where task_id = any(%(ids)s)",
     "delete from ledger_budget where task_id = any(%(ids)s)",
     "delete from ledger_attempt where task_id = any(%(ids)s)",
     "delete from ledger_task where id = any(%(ids)s)",
@@ -167,6 +168,7 @@ CLEAR = (
         where task_id = any(%(ids)s) and details <> ''""",
     f"update retries_storedcontext set text = '' where attempt_id in {ATTEMPT_IDS} and text <> ''",
     "update ledger_deadletter set payload = '{}' where task_id = any(%(ids)s)",
+    "delete from ledger_taskvalue where task_id = any(%(ids)s)",
 )
 
 

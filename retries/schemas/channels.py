@@ -31,18 +31,30 @@ class WebhookPatch(In, example={"events": ["escalation.*"]}):
     include_details: StrictBool | None = Field(None, description=DETAILS)
 
 
+DigestName = Literal["off", "daily", "weekly"]
+DIGEST = "how often it gets a digest: off, daily, or weekly (on Mondays)"
+HOUR = "the hour of the day at which the digest is due"
+ZONE = "the hour's time zone, unless the channel's person has chosen one"
+
+
 class PersonChannelIn(In, example={"name": "on-call", "url": "ntfys://ntfy.sh/our-topic"}):
     name: str = Field(description="a name for lists, unique in the project")
     url: str = Field(
         description="an address as apprise writes it, such as mailtos://, slack:// or ntfys://"
     )
     include_details: StrictBool = Field(False, description=DETAILS)
+    digest: DigestName = Field("off", description=DIGEST)
+    digest_hour: StrictInt = Field(8, ge=0, le=23, description=HOUR)
+    digest_timezone: str = Field("UTC", max_length=64, description=ZONE)
 
 
 class PersonChannelPatch(In, example={"include_details": True}):
     name: str | None = Field(None, description="a name for lists, unique in the project")
     url: str | None = Field(None, description="an address as apprise writes it")
     include_details: StrictBool | None = Field(None, description=DETAILS)
+    digest: DigestName | None = Field(None, description=DIGEST)
+    digest_hour: StrictInt | None = Field(None, ge=0, le=23, description=HOUR)
+    digest_timezone: str | None = Field(None, max_length=64, description=ZONE)
 
 
 class CreatedBy(Part):
@@ -50,7 +62,7 @@ class CreatedBy(Part):
     name: str = field("its name", "ops", source="created_by_name")
 
 
-class PersonChannelOut(Shape):
+class ChannelOut(Shape):
     id: UUID = field("the channel's id", source="pk")
     name: str = field("the channel's name", "on-call")
     service: str = field("such as Webhook, Email or Slack", "Email")
@@ -77,9 +89,14 @@ class PersonChannelOut(Shape):
     version: int = field("the version, which If-Match names", 1)
 
 
-class WebhookOut(
-    PersonChannelOut, example={"name": "mirror", "service": "Webhook", "address": URL}
-):
+class PersonChannelOut(ChannelOut):
+    digest: DigestName = field(DIGEST, "daily")
+    digest_hour: int = field(HOUR, 8)
+    digest_timezone: str = field(ZONE, "Europe/Berlin")
+    digest_due_at: datetime | None = field("when the next digest is due, or null", AT)
+
+
+class WebhookOut(ChannelOut, example={"name": "mirror", "service": "Webhook", "address": URL}):
     events: list[str] = field(
         "kinds of events that it gets; empty for all", ["task.*", "escalation.opened"]
     )

@@ -1,11 +1,14 @@
 """Schemas of a project's policies for decisions about failures."""
 
+from datetime import datetime
+
 from pydantic import Field
 
 from ledger.access.reasons import VERBS
 from ledger.schemas.shapes import Shape, field
 from ledger.schemas.shared import In
 from ledger.states import EvidenceLevel, FileScope
+from retries.journal_readers.stored_values import MOST_KEYS
 from retries.states import PolicyScope
 
 SCOPES = "off, plans (tasks of plans), or all"
@@ -31,6 +34,15 @@ class PoliciesOut(Shape):
     reason_verbs: list[str] = field(
         "the verbs for which a reason is required", ["task.abort"], source="project.reason_verbs"
     )
+    search_keys: list[str] = field(
+        "the keys of payloads and results that tasks are searched by",
+        ["payload.order"],
+        source="project.search_keys",
+    )
+    search_filled_to: datetime | None = field(
+        "older tasks are not yet searched by these keys; null when all are",
+        source="project.search_filled_to",
+    )
     exclusive_files: FileScope = field(f"{WHAT['exclusive_files']}: {SCOPES}", "off")
     version: int = field("the version, for If-Match", 1)
 
@@ -50,6 +62,12 @@ class PoliciesPatch(
         None,
         max_length=len(VERBS),
         description=f"the verbs for which a reason is required, of: {', '.join(VERBS)}",
+    )
+    search_keys: list[str] | None = Field(
+        None,
+        max_length=MOST_KEYS,
+        description=f"the keys that tasks are searched by, at most {MOST_KEYS}, such as "
+        "payload.order or result.customer.id",
     )
     exclusive_files: FileScope | None = Field(None, description=SCOPES)
     reason: str = Field("", max_length=2000, description="why, for the journal")

@@ -70,6 +70,7 @@ NEEDS: Mapping[Role, tuple[str, ...]] = {
         *(
             "policy_switch",
             "policy_reasons",
+            "policy_search_keys",
             "member_act",
             "invite",
             "invitation_revoke",
@@ -86,6 +87,7 @@ OWN = "browser_end"
 # a superuser, who is in no project, has to choose one
 ASKS_FOR_PROJECT = {
     *("on_call_save", "view_save", "policy_switch", "policy_reasons", "invite", "token_new"),
+    "policy_search_keys",
 }
 # what is for people without an account, too
 OPEN = {"sign_in", "sign_out", "join"}
@@ -131,6 +133,7 @@ def list_forms(ids: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         "token_act": {"confirmed": "yes"},
         "policy_switch": {"scope": "off", "reason": "try"},
         "policy_reasons": {"verb": "task.abort", "reason": "try"},
+        "policy_search_keys": {"keys": "payload.order", "reason": "try"},
         "experiment_start": {
             "in": "default",
             "element": "standing",

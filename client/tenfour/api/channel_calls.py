@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from tenfour.api.calls import PAGE, given, page_of, part
 from tenfour.http.core import Call
@@ -22,14 +22,34 @@ def get(id: str) -> Call[Channel]:
     return Call("GET", _path(id), Channel.read)
 
 
-def create(name: str, url: str, *, include_details: bool | None = None) -> Call[Channel]:
-    """Create a channel; `url` is an address such as mailtos://, slack:// or ntfys://."""
-    body = {"name": name, "url": url, **given({"include_details": include_details})}
+def create(
+    name: str,
+    url: str,
+    *,
+    include_details: bool | None = None,
+    digest: Literal["off", "daily", "weekly"] | None = None,
+    digest_hour: int | None = None,
+    digest_timezone: str | None = None,
+) -> Call[Channel]:
+    """Create a channel; `url` is an address such as mailtos://, slack:// or ntfys://.
+
+    `digest` says how often it gets what changed, what waits, and what it cost.
+    """
+    options = {
+        "include_details": include_details,
+        "digest": digest,
+        "digest_hour": digest_hour,
+        "digest_timezone": digest_timezone,
+    }
+    body = {"name": name, "url": url, **given(options)}
     return Call("POST", PATH, Channel.read, body)
 
 
 def change(id: str, version: int, **changes: Any) -> Call[Channel]:
-    """Change `name`, `url` or `include_details`; refused unless `version` is the current one."""
+    """Change `name`, `url`, `include_details` or `digest`, `digest_hour` and `digest_timezone`.
+
+    It is refused unless `version` is the current one.
+    """
     headers = {"If-Match": f'"v{version}"'}
     return Call("PATCH", _path(id), Channel.read, changes, headers=headers)
 

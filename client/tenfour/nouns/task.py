@@ -183,6 +183,7 @@ NOUN = Noun(
             Filter("plan", "REF", "of this plan: its ref or id"),
             Filter("ref", "REF", "such as 03-01:task-3"),
             Filter("search", "TEXT", "a part of the title", "q"),
+            Filter("value", "KEY:VALUE", "a stored value, such as payload.order:1284"),
         ),
         "show": make_show(KIND, LAYOUT, "tasks:read", more=describe_attempts),
         "create": Verb(

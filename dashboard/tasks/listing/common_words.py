@@ -1,7 +1,7 @@
-"""Separate words that many tasks have from words that few have.
+"""Separate words and stored values that many tasks have from those that few have.
 
-Few tasks are read from the index of words and put in order. To read all tasks with a common word
-takes seconds, so a list and its counts walk the newest tasks, and look for the words in each.
+Few tasks are read from an index and put in order. To read all tasks with a common word takes
+seconds, so a list and its counts walk the newest tasks, and look for the words in each.
 """
 
 from dataclasses import replace
@@ -17,22 +17,31 @@ from ledger import search_words
 from ledger.database.optional_cache import get_or_compute_slow
 from ledger.models import Project, Task
 from ledger.values.ids import FIRST_ID
+from retries.journal_readers import stored_values
 
 # the tasks walked for a page (one match in a hundred fills it), and for a count
 MOST_WALKED, MOST_COUNTED = 4_000, 1_000
 
 
-def are_common(words: tuple[str, ...]) -> bool:
-    """Return whether each of the words is in more tasks than the counting cap."""
+def are_common(query: TaskQuery, project: Project | None) -> bool:
+    """Return whether each of a query's words and values is in more tasks than the counting cap."""
+    sought = [(key, values.wanted) for key, values in query.stored if values.wanted]
 
     def count() -> int:
-        return search_words.count_tasks(words, COUNT_CAP + 1)
+        most = COUNT_CAP + 1
+        found = [stored_values.count_tasks(*each, project, most) for each in sought]
+        return min(found + ([search_words.count_tasks(query.words, most)] if query.words else []))
 
-    return bool(words) and get_or_compute_slow(f"tasks-with:{hash_of(words)}", count) > COUNT_CAP
+    key = hash_of((query.words, sought, project and sought and project.pk))
+    return query.is_searched and get_or_compute_slow(f"tasks-with:{key}", count) > COUNT_CAP
 
 
 def list_newest(query: TaskQuery, project: Project | None, most: int) -> QuerySet[Task]:
     """Return the tasks that have the words among the `most` newest that match the rest."""
-    others = filter_tasks(replace(query, words=()), project).order_by("-id").values("id")
+    others = filter_tasks(unsearched(query), project).order_by("-id").values("id")
     end = Coalesce(Subquery(others[most : most + 1]), FIRST_ID)
-    return filter_tasks(query, project, has_word=search_words.check_task).filter(id__gt=end)
+    return filter_tasks(query, project, walks=True).filter(id__gt=end)
+
+
+def unsearched(query: TaskQuery) -> TaskQuery:
+    return replace(query, words=(), stored=())

@@ -50,7 +50,7 @@ def list_states(query: TaskQuery) -> set[TaskState]:
 
 def count_tasks(query: TaskQuery, project: Project | None) -> TaskCounts:
     where = project.id if project else "all"
-    common = common_words.are_common(query.words)
+    common = common_words.are_common(query, project)
     states = hash_of(query.stateless())
     agents = hash_of(query.agentless())
     by_agent = get_or_compute_slow(
@@ -91,7 +91,9 @@ def is_read_at_once(query: TaskQuery) -> bool:
     """Return whether one pass finds the tasks for all states and agents."""
     # Otherwise an index finds the matching tasks of each state and agent.
     # A pool's tasks are those of many agents, and an index finds all of them.
-    named = query.words or any(each != ANY for each in (query.error, query.pattern, query.pool))
+    named = query.is_searched or any(
+        each != ANY for each in (query.error, query.pattern, query.pool)
+    )
     return bool(named or query.changed or is_retried(query))
 
 
@@ -124,7 +126,7 @@ def count_newest_by_state(
     counts: dict[str, Any] = {}
     for state in TaskState:
         of_state = replace(query, state=Values((state.value,)))
-        rows = filter_tasks(replace(of_state, words=()), project).order_by().values("pk")
+        rows = filter_tasks(common_words.unsearched(of_state), project).order_by().values("pk")
         found = common_words.list_newest(of_state, project, most)
         counts[state.value] = CountOf(found.values("pk"))
         counts[f"more_{state}"] = CountOf(rows[most : most + 1])

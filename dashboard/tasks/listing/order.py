@@ -25,7 +25,6 @@ from dashboard.steps import NOWHERE, Beside, find_beside, read_beside
 from dashboard.tasks.filters import TaskQuery
 from dashboard.tasks.listing import common_words
 from dashboard.tasks.queries import add_outcomes, filter_tasks, read_tasks
-from ledger import search_words
 from ledger.models import Project, Task
 from ledger.models.fields import IsAmong
 from ledger.states import TaskState
@@ -82,7 +81,7 @@ def list_ids(
     after: UUID | None,
 ) -> list[UUID]:
     """Return a page of ids after or before a task, and one id more."""
-    is_common = common_words.are_common(query.words)
+    is_common = common_words.are_common(query, project)
     sort = choose_sort(sort, is_common=is_common)
     if is_common and is_by_id(sort):
         return list_by_id(query, project, sort, before, after)
@@ -131,7 +130,7 @@ def walk(
     newer = sort.startswith("-") == bool(after)
     end = Subquery(find_end(query, project, sort, before, after, most))
     within = Q(id__lt=Coalesce(end, LAST_ID)) if newer else Q(id__gt=Coalesce(end, FIRST_ID))
-    rows = filter_tasks(query, project, has_word=search_words.check_task).filter(within)
+    rows = filter_tasks(query, project, walks=True).filter(within)
     return slice_sorted(rows, sort, COLUMNS, before=before, after=after).values("id")
 
 
@@ -144,7 +143,7 @@ def find_end(
     most: int,
 ) -> QuerySet[Any, Any]:
     """Return the id of the first task after a walk, or nothing if the walk ends the list."""
-    rows = filter_tasks(replace(query, words=()), project)
+    rows = filter_tasks(common_words.unsearched(query), project)
     found = slice_sorted(rows, sort, COLUMNS, before=before, after=after, most=most + 1)
     return found.values("id")[most:]
 
@@ -156,7 +155,7 @@ def list_by_state(
     before: UUID | None,
     after: UUID | None,
 ) -> list[UUID]:
-    fetch = sort_by_state if query.words else fetch_by_state
+    fetch = sort_by_state if query.is_searched else fetch_by_state
     return [row["id"] for row in fetch(query, project, rank, before, after)]
 
 
@@ -223,14 +222,14 @@ def sort_by_column(
         return slice_sorted(rows, sort, COLUMNS, before=before, after=after).values("id")
     found = filter_tasks(query, project).values("pk")
     # A join may look for the words again at each task of the order.
-    condition = IsAmong("id", ArraySubquery(found)) if query.words else Q(pk__in=found)
+    condition = IsAmong("id", ArraySubquery(found)) if query.is_searched else Q(pk__in=found)
     rows = Task.objects.filter(condition)
     return slice_sorted(rows, sort, COLUMNS, before=before, after=after).values("id")
 
 
 def find_beside_task(query: TaskQuery, project: Project | None, sort: str, row: Task) -> Beside:
     rows = filter_tasks(query, project)
-    is_common = common_words.are_common(query.words)
+    is_common = common_words.are_common(query, project)
     sort = choose_sort(sort, is_common=is_common)
     rank = RANKS[TaskState(row.state)]
     if is_common and is_by_id(sort):
@@ -250,7 +249,7 @@ def find_beside_task(query: TaskQuery, project: Project | None, sort: str, row: 
 
 def order_all(query: TaskQuery, project: Project | None, sort: str) -> QuerySet[Task]:
     rows = filter_tasks(query, project)
-    sort = choose_sort(sort, is_common=common_words.are_common(query.words))
+    sort = choose_sort(sort, is_common=common_words.are_common(query, project))
     if not sort:
         return rows.alias(place=rank_of_state()).order_by("place", "-id")
     return sort_rows(rows, sort, COLUMNS)

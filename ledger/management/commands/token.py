@@ -25,6 +25,9 @@ class Command(BaseCommand):
             "--account", default="", help="what the agent's calls with it are billed to"
         )
         parser.add_argument(
+            "--scopes", default="", help="some of the kind's scopes, separated by commas"
+        )
+        parser.add_argument(
             "--manage-tokens",
             action="store_true",
             help="with --kind operator: the token may also list, create and revoke tokens",
@@ -38,6 +41,7 @@ class Command(BaseCommand):
         project: str,
         name: str,
         account: str,
+        scopes: str,
         manage_tokens: bool,
         **_: Any,
     ) -> None:
@@ -58,6 +62,7 @@ class Command(BaseCommand):
                 agent=owner,
                 name=name,
                 account=account,
+                scopes=[each.strip() for each in scopes.split(",") if each.strip()],
                 manages_tokens=manage_tokens,
                 stamp=Stamp(SHELL),
             )

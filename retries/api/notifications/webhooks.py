@@ -147,7 +147,13 @@ def notification_channels_create(
     The first channel of a project brings default rules, which notification-rules lists.
     """
     spec = ChannelSpec(
-        kind=PERSON, name=body.name, url=body.url, include_details=body.include_details
+        kind=PERSON,
+        name=body.name,
+        url=body.url,
+        include_details=body.include_details,
+        digest=body.digest,
+        digest_hour=body.digest_hour,
+        digest_timezone=body.digest_timezone,
     )
     made = channels.create_channel(spec, project=project_of(request), stamp=stamp_of(request))
     return json_response(PersonChannelOut.write(made.channel), 201, version=made.channel.version)

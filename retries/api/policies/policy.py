@@ -27,11 +27,12 @@ def policies_update(request: PrincipalRequest, body: PoliciesPatch) -> HttpRespo
 
     The `If-Match` header must contain the ETag of the version you read.
     """
-    sent = body.model_dump(exclude_none=True, exclude={"reason", "reason_verbs"})
+    sent = body.model_dump(exclude_none=True, exclude={"reason", "reason_verbs", "search_keys"})
     changed = editing.change_policies(
         Project.objects.get(pk=request.auth.project_id),
         {name: str(scope) for name, scope in sent.items()},
         reason_verbs=body.reason_verbs,
+        search_keys=body.search_keys,
         version=parse_if_match(request),
         reason=body.reason,
         stamp=stamp_of(request),

@@ -38,6 +38,7 @@ TABLES: Mapping[str, str] = {
     "ledger_budget": IN_PROJECT,
     "ledger_modelprice": IN_PROJECT,
     "ledger_taskwords": OF_TASK,
+    "ledger_taskvalue": OF_TASK,
     "ledger_need": OF_TASK,
     "ledger_missingneed": IN_PROJECT,
     "ledger_attempt": OF_TASK,
@@ -85,7 +86,7 @@ TABLES: Mapping[str, str] = {
     "ledger_event": IN_PROJECT,
 }
 # computed from other rows
-DERIVED = ("ledger_taskwords", "ledger_instructionwords")
+DERIVED = ("ledger_taskwords", "ledger_taskvalue", "ledger_instructionwords")
 # An export has no secrets, not even hashed or encrypted.
 SECRETS: Mapping[str, tuple[str, ...]] = {
     "ledger_token": ("digest",),

@@ -6,7 +6,6 @@ import pytest
 from django.test import Client
 
 from dashboard.completion.lists import LISTS
-from dashboard.tasks.filters import KEYS
 from ledger.journal import Actor
 from ledger.models import Agent, DeadLetter
 from retries.models import FailurePattern
@@ -49,7 +48,7 @@ def test_values_with_their_counts_in_the_list(browser: Client, agent: Agent, now
         ("changed:2026-01-01..2026-01-31", ""),
     ]
     assert complete(browser, key="agnet", prefix="x") == []
-    for key in KEYS:  # every key completes, and nothing that is typed breaks it
+    for key in LISTS["tasks"].keys:  # every key completes, and nothing that is typed breaks it
         assert len(complete(browser, key=key, prefix="")) > 0 or key == "plan", key
         for prefix in ("%", "'\"\\", "\0x%", "x" * 400):
             assert complete(browser, key=key, prefix=prefix, q=prefix) == [], (key, prefix)

@@ -110,3 +110,50 @@ def test_a_rotated_token_works_beside_its_successor_for_a_while(manager: Api) ->
     problem(manager("POST", f"/tokens/{old['id']}/rotate"), 409, "invalid_transition")
     manager("DELETE", f"/tokens/{last['id']}")
     problem(manager("POST", f"/tokens/{last['id']}/rotate"), 409, "invalid_transition")
+
+
+def test_a_token_has_only_the_chosen_scopes(manager: Api, agent: Agent) -> None:
+    chosen = {"scopes": ["tasks:read", "agents:read", "tasks:read"]}
+    made = manager("POST", "/tokens", {"kind": "operator"} | chosen).body
+    assert made["scopes"] == ["agents:read", "tasks:read"]
+    caller = Api(made["secret"])
+    assert caller("GET", "/tasks").status_code == 200
+    refused = problem(caller("GET", "/events"), 403, "scope_missing")
+    assert refused["scope"] == "events:read"
+    assert "lacks the scope 'tasks:create'" in str(
+        problem(caller("POST", "/tasks", {"type": "code", "agent": "coder"}), 403, "scope_missing")
+    )
+    created = Event.objects.get(kind="token.created", subject_id=made["id"])
+    assert created.data["scopes"] == ["agents:read", "tasks:read"]
+    rotated = manager("POST", f"/tokens/{made['id']}/rotate").body
+    assert rotated["scopes"] == made["scopes"]
+
+
+def test_an_agents_statements_see_its_scopes(manager: Api, agent: Agent) -> None:
+    """Claims look the token up in their own statement."""
+    body = {"kind": "agent", "agent": "coder", "scopes": ["instructions:read"]}
+    caller = Api(manager("POST", "/tokens", body).body["secret"])
+    refused = problem(caller("POST", "/claims"), 403, "scope_missing")
+    assert refused["scope"] == "tasks:work"
+    problem(caller("POST", "/signals", {"type": "done"}), 403, "scope_missing")
+
+
+@pytest.mark.parametrize(
+    ("kind", "scope"),
+    [("reader", "tasks:write"), ("agent", "escalations:resolve"), ("operator", "tokens:write")],
+)
+def test_a_scope_of_another_kind_is_refused(manager: Api, kind: str, scope: str) -> None:
+    body = {"kind": kind, "scopes": ["tasks:read", scope]}
+    refused = problem(manager("POST", "/tokens", body), 422, "validation_error")
+    assert refused["errors"][0]["pointer"] == "/scopes" and f"'{scope}'" in str(refused)
+
+
+def test_no_token_hands_out_a_scope_that_it_lacks(manager: Api, agent: Agent) -> None:
+    full = manager("POST", "/tokens", {"kind": "operator"}).body
+    limited = Api(make_token("operator", manages_tokens=True, scopes=["tasks:read"]))
+    for body in ({"kind": "operator"}, {"kind": "reader"}):
+        problem(limited("POST", "/tokens", body), 403, "scope_missing")
+    refused = problem(limited("POST", f"/tokens/{full['id']}/rotate"), 403, "scope_missing")
+    assert refused["scope"] == "agents:read"
+    made = limited("POST", "/tokens", {"kind": "reader", "scopes": ["tasks:read"]})
+    assert made.body["scopes"] == ["tasks:read"]

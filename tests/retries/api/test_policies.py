@@ -18,6 +18,8 @@ DEFAULTS = {
     "evidence": None,
     "exclusive_files": "off",
     "reason_verbs": [],
+    "search_keys": [],
+    "search_filled_to": None,
     "version": 1,
 }
 

@@ -130,7 +130,7 @@ def test_a_project_is_exported_and_deleted_whole(tmp_path: Path) -> None:
     ]
     assert head["project"] == "mine" and last == {"rows": len(rows)}
     exported = Counter(row["table"] for row in rows)
-    derived = ("ledger_taskwords", "ledger_instructionwords")
+    derived = ("ledger_taskwords", "ledger_taskvalue", "ledger_instructionwords")
     assert {t: n for t, n in counts.items() if n and t not in derived} == dict(exported)
     assert not any(name in row["row"] for row in rows for name in SECRETS.get(row["table"], ()))
     assert file.stat().st_mode & 0o777 == 0o600 and list(tmp_path.iterdir()) == [file]

@@ -30,13 +30,15 @@ def change(
     evidence: Evidence | None = None,
     exclusive_files: Scope | None = None,
     reason_verbs: Sequence[str] | None = None,
+    search_keys: Sequence[str] | None = None,
     reason: str | None = None,
 ) -> Call[Policies]:
     """Change policies; refused unless `version` is the current one.
 
     Each is off, plans or all. `evidence` is what a task needs before it is done: record, ask, or
     require. `exclusive_files` says of which tasks no two with the same files run at once, and
-    `reason_verbs` for which verbs people must give a reason, such as `task.abort`.
+    `reason_verbs` for which verbs people must give a reason, such as `task.abort`. `search_keys`
+    are the keys that tasks are searched by, such as `payload.order`.
     """
     changes = {
         "ask_on_same_failure": ask_on_same_failure,
@@ -45,6 +47,7 @@ def change(
         "evidence": evidence,
         "exclusive_files": exclusive_files,
         "reason_verbs": reason_verbs,
+        "search_keys": search_keys,
         "reason": reason,
     }
     headers = {"If-Match": f'"v{version}"'}

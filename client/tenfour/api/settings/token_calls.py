@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from tenfour.api.calls import PAGE, given, page_of, part
 from tenfour.http.core import Call
 from tenfour.http.values import Page
 from tenfour.record_models import Token
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 PATH = "/v1/tokens"
 Kind = Literal["agent", "orchestrator", "operator", "reader"]
@@ -29,15 +32,20 @@ def create(
     agent: str | None = None,
     name: str | None = None,
     account: str | None = None,
+    scopes: Sequence[str] | None = None,
     expires_in_days: int | None = None,
     register: bool | None = None,
     idempotency_key: str | None = None,
 ) -> Call[Token]:
-    """Create a token; its `secret` is in this answer only."""
+    """Create a token; its `secret` is in this answer only.
+
+    `scopes` are some of its kind's, such as `tasks:read`; without them it has all.
+    """
     options = {
         "agent": agent,
         "name": name,
         "account": account,
+        "scopes": list(scopes) if scopes else None,
         "expires_in_days": expires_in_days,
         "register": register,
     }

@@ -53,6 +53,9 @@ def add_create_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--account", metavar="NAME", help="what the agent's calls with it are billed to"
     )
+    parser.add_argument(
+        "--scopes", metavar="SCOPES", help="some of the kind's, separated by commas; default: all"
+    )
     parser.add_argument("--days", type=int, metavar="N", help="how long it is valid")
     parser.add_argument("--register", action="store_true", help="register the agent if unknown")
     add_json(parser, "print the token and its secret as JSON")
@@ -65,6 +68,7 @@ def create(args: argparse.Namespace) -> int:
         "agent": args.agent,
         "name": args.name,
         "account": args.account,
+        "scopes": args.scopes and [each.strip() for each in args.scopes.split(",")],
         "expires_in_days": args.days,
         "register": args.register or None,
     }

@@ -1,0 +1,141 @@
+"""Write the digests that are due as deliveries of their channels."""
+
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from typing import Any
+from zoneinfo import available_timezones
+
+from django.conf import settings
+from django.db import transaction
+
+from ledger.authorization.permissions import projects_where
+from ledger.errors import Invalid
+from ledger.models import Preference
+from retries.models import Channel, Delivery
+from retries.models.notification_channel import ChannelKind, Digest
+from retries.models.notification_delivery import DeliveryRole, DeliveryState
+from retries.notifications.digests.figures import Figures, Projects, read_figures
+from retries.notifications.digests.periods import find_last, find_next
+from retries.notifications.digests.wording import word_digest
+from retries.notifications.messages.wording import Message
+
+KIND = "digest"
+MOST_AT_ONCE = 20
+# Until then the clock has counted the events of the period.
+COUNTING = timedelta(minutes=1)
+LONGEST = timedelta(days=31)  # if the clock was stopped
+FOOTER = "--\nA digest of the channel {name}. Change it: {link}/settings/notifications/"
+READ = "retries.view_escalation"
+
+
+def send_due(*, now: datetime) -> int:
+    """Write the digests that are due; return how many channels had one due."""
+    done = 0
+    while done < MOST_AT_ONCE and send_next(now):
+        done += 1
+    return done
+
+
+@transaction.atomic
+def send_next(now: datetime) -> bool:
+    # The row's lock and the next time that is due let two clocks send it once.
+    rows = Channel.objects.select_related("project", "person").order_by("digest_due_at", "id")
+    due = rows.select_for_update(of=("self",), skip_locked=True, no_key=True)
+    channel = due.filter(digest_due_at__lte=now - COUNTING).first()
+    if channel is None:
+        return False
+    if channel.is_on:
+        write(channel, now=now)
+    Channel.objects.filter(pk=channel.pk).update(digest_due_at=find_due(channel, now))
+    return True
+
+
+def write(channel: Channel, *, now: datetime) -> None:
+    assert channel.digest_due_at
+    rule, projects = rule_of(channel), find_projects(channel)
+    until = find_last(now - COUNTING, **rule)
+    since = find_last(channel.digest_due_at - timedelta(seconds=1), **rule)
+    figures = read(channel, projects, max(since, until - LONGEST), until)
+    if figures.is_quiet or projects == []:
+        return
+    message = word(channel, figures)
+    Delivery.objects.get_or_create(
+        channel=channel,
+        message_id=f"{KIND}-{until:%Y%m%dT%H%M}",
+        defaults={
+            "project": channel.project,
+            "kind": KIND,
+            "role": DeliveryRole.SUMMARY,
+            "title": message.subject[:200],
+            "body": asdict(message),
+            "state": DeliveryState.PENDING,
+            "next_try_at": now,
+            "created_at": now,
+        },
+    )
+
+
+def find_projects(channel: Channel) -> Projects:
+    """Return the projects that a channel is told of, and its person may see; None for all."""
+    own = [channel.project_id] if channel.project_id else None
+    seen = projects_where(channel.person, READ) if channel.person else None
+    if seen is None:
+        return own
+    return sorted(seen if own is None else seen.intersection(own))
+
+
+def preview(channel: Channel, *, now: datetime) -> tuple[Figures, Message]:
+    """Return the last digest that was due, whether or not it was sent."""
+    rule = rule_of(channel)
+    until = find_last(now, **rule)
+    since = find_last(until - timedelta(seconds=1), **rule)
+    figures = read(channel, find_projects(channel), since, until)
+    return figures, word(channel, figures)
+
+
+def read(channel: Channel, projects: Projects, since: datetime, until: datetime) -> Figures:
+    name = channel.project.name if channel.project else ""
+    details = channel.include_details
+    return read_figures(projects, name=name, since=since, until=until, with_details=details)
+
+
+def word(channel: Channel, figures: Figures) -> Message:
+    return word_digest(
+        figures,
+        weekly=channel.digest == Digest.WEEKLY,
+        timezone=zone_of(channel),
+        link=settings.LINK_URL,
+        footer=FOOTER.format(name=channel.name, link=settings.LINK_URL),
+    )
+
+
+# ---- the setting
+
+
+def schedule(channel: Channel, *, now: datetime) -> None:
+    """Set when a channel's next digest is due; raises Invalid."""
+    if channel.digest not in Digest.values:
+        raise Invalid("/digest", f"A digest is one of: {', '.join(Digest.values)}.")
+    if channel.digest != Digest.OFF and channel.kind != ChannelKind.PERSON:
+        raise Invalid("/digest", "Only channels for people have a digest.")
+    if not 0 <= channel.digest_hour <= 23:
+        raise Invalid("/digest_hour", "The hour is from 0 to 23.")
+    if channel.digest_timezone not in available_timezones():
+        raise Invalid("/digest_timezone", "Choose a time zone such as Europe/Berlin.")
+    channel.digest_due_at = find_due(channel, now)
+
+
+def find_due(channel: Channel, now: datetime) -> datetime | None:
+    return None if channel.digest == Digest.OFF else find_next(now, **rule_of(channel))
+
+
+def rule_of(channel: Channel) -> dict[str, Any]:
+    weekly = channel.digest == Digest.WEEKLY
+    return {"hour": channel.digest_hour, "weekly": weekly, "timezone": zone_of(channel)}
+
+
+def zone_of(channel: Channel) -> str:
+    """Return the zone that the channel's person has chosen, else its own."""
+    own = Preference.objects.filter(user=channel.person_id).exclude(time_zone="")
+    chosen = own.values_list("time_zone", flat=True).first() if channel.person_id else None
+    return str(chosen or channel.digest_timezone)
