@@ -12,7 +12,7 @@ from ledger.database import server_time, sql
 from ledger.database.process_counters import count_heartbeat
 from ledger.database.sql import Row
 from ledger.errors import Invalid
-from ledger.secrets.redaction import redacted, stripped
+from ledger.secrets.redaction import redact_output, redacted
 from ledger.tokens import (
     Bearer,
     Caller,
@@ -95,9 +95,7 @@ def renew_lease(
 
 def last_lines(output: str) -> str:
     """Return an output's last lines as a terminal shows them, without secrets."""
-    # A line that a carriage return starts again, such as a progress bar, shows its last state.
-    lines = redacted(output).replace("\r\n", "\n").rstrip("\r").split("\n")
-    text = stripped("\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines))
+    text = redact_output(output)
     data = text.encode(errors="replace")
     if len(data) <= OUTPUT_BYTES:
         return text

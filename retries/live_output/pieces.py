@@ -1,0 +1,124 @@
+"""Cut a program's output into pieces, so that no secret is split between two of them.
+
+The newest piece is open: it holds the last kilobytes, with a line or a key that is not complete.
+A client sends it again with what follows, so a secret is seen whole. What a client sends without
+that is stored without the rest of a line or a secret that the piece before it began.
+"""
+
+import re
+from typing import NamedTuple
+
+from ledger.secrets.forms import LONGEST_SECRET
+from ledger.secrets.redaction import MASK, MASKED, redact_output
+
+PIECE_BYTES = 65_536  # of one call
+STORED_BYTES = 2 * PIECE_BYTES  # masks may be longer than what they hide
+OPEN_BYTES = 4096  # at the end of the output
+TRIES = 4
+KEY_LENGTH = 16_384
+KEY_MASK = MASK.format("private_key")
+LONG_LINE, CUT_LINE = "[… rest of a long line]", "[…]"
+KEY_BEGIN = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,16} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
+KEY_END = re.compile(r"-----END [A-Z0-9 ]{0,48}-----[ \t\r]*+\n?")
+# lines of a key or a secret whose begin is not known, which an output may go on with
+REST_OF_KEY = re.compile(r"(?:[A-Za-z0-9+/=]{16,}+[ \t\r]*+(?:\n|\Z))++")
+REST_OF_BLOCK = re.compile(r"(?:[ \t]++[^\n]*+(?:\n|\Z))++")
+
+
+class Piece(NamedTuple):
+    """A part of an output; `size` are its bytes as they were printed, `text` what is stored."""
+
+    at: int
+    size: int
+    text: str
+
+    @property
+    def end(self) -> int:
+        return self.at + self.size
+
+
+def cut_pieces(at: int, raw: str, *, size: int) -> list[Piece]:
+    """Return an output of `size` bytes as one open piece, or as a settled and an open one."""
+    cut = find_settled(raw)
+    rest = Piece(at + size - count_bytes(raw[cut:]), count_bytes(raw[cut:]), store_open(raw[cut:]))
+    if not cut:
+        return [Piece(at, size, rest.text)]
+    return [Piece(at, size - rest.size, limit(redact_output(raw[:cut]))), rest]
+
+
+def find_settled(raw: str) -> int:
+    """Return where the open end of an output begins: at a line, and within no secret."""
+    if len(raw) < 2 * OPEN_BYTES:
+        return 0
+    cut = raw.rfind("\n", 0, len(raw) - OPEN_BYTES) + 1
+    if (begin := find_open_key(raw)) is not None:
+        cut = min(cut, raw.rfind("\n", 0, begin) + 1)
+    whole = redact_output(raw)
+    for _ in range(TRIES):
+        if not cut or redact_output(raw[:cut]) + redact_output(raw[cut:]) == whole:
+            break
+        cut = raw.rfind("\n", 0, max(0, cut - OPEN_BYTES)) + 1
+    else:
+        return 0
+    return cut
+
+
+def find_open_key(raw: str) -> int | None:
+    """Return where a private key begins that does not end in an output."""
+    *_, begun = (None, *KEY_BEGIN.finditer(raw, max(0, len(raw) - KEY_LENGTH)))
+    return begun.start() if begun and "-----" not in raw[begun.end() :] else None
+
+
+def store_open(raw: str) -> str:
+    begin = find_open_key(raw)
+    text = raw if begin is None else raw[:begin] + KEY_MASK
+    if not raw:
+        return CUT_LINE
+    if "\n" not in raw and len(raw) >= PIECE_BYTES // 2:
+        # A secret that goes on in the next piece is not longer than what is left out here.
+        return f"{limit(redact_output(text)[:-LONGEST_SECRET])} {LONG_LINE}"
+    return limit(redact_output(text))
+
+
+def drop_rest(before: str, raw: str, *, is_gap: bool) -> str:
+    """Return an output without the rest of what the stored text before it has begun.
+
+    After a gap, that may be any line or key.
+    """
+    is_cut, in_key = is_gap or is_mid_line(before), before.endswith(KEY_MASK)
+    if is_cut:
+        _, _, raw = raw.partition("\n")
+    dashes = raw.find("-----", 0, KEY_LENGTH)
+    if (is_cut or in_key) and (ended := KEY_END.match(raw, max(0, dashes))):
+        return raw[ended.end() :]
+    if in_key and not is_gap:
+        return raw[dashes if dashes >= 0 else KEY_LENGTH :]
+    if is_cut and (found := REST_OF_KEY.match(raw)):
+        raw = raw[found.end() :]
+    *_, mask = ("", *(found[0] for found in MASKED.finditer(before[-64:])))
+    if mask and before.rstrip().endswith(mask) and (found := REST_OF_BLOCK.match(raw)):
+        raw = raw[found.end() :]
+    return raw
+
+
+def is_mid_line(text: str) -> bool:
+    return bool(text) and not text.endswith(("\n", KEY_MASK))
+
+
+def close_piece(text: str, *, is_cut: bool = False) -> str:
+    """Return the text of a piece that is not sent again, without an incomplete line.
+
+    That line may hold half a secret. `is_cut` says that its end has not come yet.
+    """
+    if text.endswith(KEY_MASK):
+        return text
+    whole = f"{text}\n" if text.endswith(LONG_LINE) else text[: text.rfind("\n") + 1]
+    return f"{whole}{CUT_LINE}" if is_cut else whole
+
+
+def limit(text: str) -> str:
+    return text.encode(errors="replace")[:STORED_BYTES].decode(errors="ignore")
+
+
+def count_bytes(text: str) -> int:
+    return len(text.encode(errors="replace"))
