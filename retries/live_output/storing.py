@@ -117,7 +117,7 @@ def add_to_pieces(stored: list[Piece], at: int, data: bytes) -> list[Piece]:
     if is_resent or not last.size:
         return added
     closed = last._replace(text=close_piece(last.text, is_cut=not raw and not is_gap))
-    if not is_gap and (not raw or last.size < OPEN_BYTES and len(added) == 1):
+    if not is_gap and (not raw or (last.size < OPEN_BYTES and len(added) == 1)):
         text = closed.text + (added[0].text if raw else "")
         return [Piece(last.at, last.size + size, text)]
     return added if closed.text == last.text else [closed, *added]

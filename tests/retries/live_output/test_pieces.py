@@ -1,5 +1,6 @@
 """A secret does not survive because it is split between two pieces of an output."""
 
+import itertools
 import random
 from collections.abc import Iterator
 
@@ -45,7 +46,7 @@ def leaks(text: str) -> list[str]:
 
 def cuts_of(size: int, at: list[int]) -> Iterator[tuple[int, int]]:
     places = sorted({0, size, *(each % (size + 1) for each in at)})
-    for first, last in zip(places, places[1:], strict=False):
+    for first, last in itertools.pairwise(places):
         for start in range(first, last, PIECE_BYTES):
             yield start, min(last, start + PIECE_BYTES)
 
