@@ -9,12 +9,14 @@ import re
 from typing import NamedTuple
 
 from ledger.secrets.forms import LONGEST_SECRET
-from ledger.secrets.redaction import MASK, MASKED, redact_output
+from ledger.secrets.redaction import MASK, redact_output
 
 PIECE_BYTES = 65_536  # of one call
 STORED_BYTES = 2 * PIECE_BYTES  # masks may be longer than what they hide
 OPEN_BYTES = 4096  # at the end of the output
 TRIES = 4
+# a secret of several lines is not longer
+TAIL_LINES, MOST_LINES = 4, 66
 KEY_LENGTH = 16_384
 KEY_MASK = MASK.format("private_key")
 LONG_LINE, CUT_LINE = "[… rest of a long line]", "[…]"
@@ -22,6 +24,7 @@ KEY_BEGIN = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,16} ){0,3}PRIVATE KEY(?: BLOCK
 KEY_END = re.compile(r"-----END [A-Z0-9 ]{0,48}-----[ \t\r]*+\n?")
 # lines of a key or a secret whose begin is not known, which an output may go on with
 REST_OF_KEY = re.compile(r"(?:[A-Za-z0-9+/=]{16,}+[ \t\r]*+(?:\n|\Z))++")
+ENDS_MASKED = re.compile(r"\[redacted:\w{1,32}\]\s{0,8}\Z")
 REST_OF_BLOCK = re.compile(r"(?:[ \t]++[^\n]*+(?:\n|\Z))++")
 
 
@@ -52,15 +55,23 @@ def find_settled(raw: str) -> int:
         return 0
     cut = raw.rfind("\n", 0, len(raw) - OPEN_BYTES) + 1
     if (begin := find_open_key(raw)) is not None:
-        cut = min(cut, raw.rfind("\n", 0, begin) + 1)
-    whole = redact_output(raw)
+        cut = min(cut, find_line(raw, begin))
     for _ in range(TRIES):
-        if not cut or redact_output(raw[:cut]) + redact_output(raw[cut:]) == whole:
-            break
-        cut = raw.rfind("\n", 0, max(0, cut - OPEN_BYTES)) + 1
-    else:
-        return 0
-    return cut
+        # an indented line may belong to a secret that begins far above
+        while cut and raw[cut] in " \t":
+            cut = find_line(raw, cut - 1)
+        if cut and (begin := find_open_key(raw[:cut])) is not None:
+            cut = find_line(raw, begin)
+        # A secret of several lines is short, so only what is near the cut is compared.
+        before, after = raw[max(0, cut - OPEN_BYTES) : cut], raw[cut : cut + OPEN_BYTES]
+        if redact_output(before) + redact_output(after) == redact_output(before + after):
+            return cut
+        cut = find_line(raw, max(0, cut - OPEN_BYTES))
+    return 0
+
+
+def find_line(raw: str, place: int) -> int:
+    return raw.rfind("\n", 0, place) + 1
 
 
 def find_open_key(raw: str) -> int | None:
@@ -95,9 +106,14 @@ def drop_rest(before: str, raw: str, *, is_gap: bool) -> str:
         return raw[dashes if dashes >= 0 else KEY_LENGTH :]
     if is_cut and (found := REST_OF_KEY.match(raw)):
         raw = raw[found.end() :]
-    *_, mask = ("", *(found[0] for found in MASKED.finditer(before[-64:])))
-    if mask and before.rstrip().endswith(mask) and (found := REST_OF_BLOCK.match(raw)):
+    if (is_cut or ENDS_MASKED.search(before[-64:])) and (found := REST_OF_BLOCK.match(raw)):
         raw = raw[found.end() :]
+    # a name in the lines before, and its secret in the first lines of this output
+    tail = "" if is_cut else "".join(before[-OPEN_BYTES:].splitlines(keepends=True)[-TAIL_LINES:])
+    for _ in range(MOST_LINES if tail else 0):
+        if redact_output(tail + raw) == redact_output(tail) + redact_output(raw):
+            break
+        _, _, raw = raw.partition("\n")
     return raw
 
 

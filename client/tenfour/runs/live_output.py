@@ -18,7 +18,7 @@ from tenfour.redaction.masking import masked, secrets_of
 
 EVERY_S, AWAY_EVERY_S = 1.0, 5.0
 PIECE_BYTES = 60_000
-CALLS = 4  # at a time
+CALLS = 2  # at a time
 # What is not sent yet, at most; of more, the middle is dropped.
 MOST_WAITING, KEPT_BYTES = 1_000_000, 120_000
 # A progress bar that no newline ends becomes a line at this length.

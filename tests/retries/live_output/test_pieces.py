@@ -56,7 +56,7 @@ CUTS = st.lists(st.integers(0, 40_000), max_size=12)
 
 
 @given(OUTPUTS, CUTS)
-@settings(max_examples=300)
+@settings(max_examples=60)
 def test_a_client_that_sends_the_open_end_again_gets_the_whole_output_masked(
     output: tuple[int, str, int], cuts: list[int]
 ) -> None:
@@ -73,7 +73,7 @@ def test_a_client_that_sends_the_open_end_again_gets_the_whole_output_masked(
 
 
 @given(OUTPUTS, CUTS)
-@settings(max_examples=500)
+@settings(max_examples=150)
 def test_no_secret_survives_in_the_pieces_of_another_client(
     output: tuple[int, str, int], cuts: list[int]
 ) -> None:
