@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Iterator, Mapping
 from time import sleep
@@ -192,9 +191,8 @@ def follow_output(client: Client, attempt: str, *, is_followed: bool) -> None:
         page = client.tasks.output(attempt, start=start)
         texts = [describe_piece(piece) for piece in page.data]
         text = "".join(texts)
-        same = os.path.commonprefix([text, known])
         # The last piece comes again. A line of it that has changed is printed again.
-        new = text[len(same) :] if same == known else "\n" + text[same.rfind("\n") + 1 :]
+        new = text[len(known) :] if text.startswith(known) else f"\n{changed_lines(text, known)}"
         sys.stdout.write(clean(new) if is_terminal else new)
         sys.stdout.flush()
         if page.next == start and not (is_followed and page.is_live):
@@ -202,6 +200,16 @@ def follow_output(client: Client, attempt: str, *, is_followed: bool) -> None:
         if page.next == start:
             sleep(FOLLOW_EVERY_S)
         start, known = page.next, texts[-1] if texts else ""
+
+
+def changed_lines(text: str, known: str) -> str:
+    """Return a text from the first line on that differs from a known one.
+
+    >>> changed_lines("one\\ntwo\\n", "one\\nto")
+    'two\\n'
+    """
+    same = next(at for at in range(len(known)) if text[at : at + 1] != known[at])
+    return text[text.rfind("\n", 0, same) + 1 :]
 
 
 def describe_piece(piece: Mapping[str, Any]) -> str:
