@@ -14,6 +14,7 @@ from ledger.secrets.redaction import MASK, redact_output
 PIECE_BYTES = 65_536  # of one call
 STORED_BYTES = 2 * PIECE_BYTES  # masks may be longer than what they hide
 OPEN_BYTES = 4096  # at the end of the output
+MOST_OPEN_BYTES = PIECE_BYTES // 2  # A larger piece is not sent again.
 TRIES = 4
 # a secret of several lines is not longer
 TAIL_LINES, MOST_LINES = 4, 66
@@ -38,6 +39,26 @@ class Piece(NamedTuple):
     @property
     def end(self) -> int:
         return self.at + self.size
+
+
+def add_to_pieces(stored: list[Piece], at: int, data: bytes) -> list[Piece]:
+    """Return the pieces that are new or change; `stored` are the newest two, the newest first."""
+    last, before_last = (*stored, Piece(0, 0, ""), Piece(0, 0, ""))[:2]
+    if at + len(data) <= last.end:
+        return []
+    # The open piece comes again, with what follows it; otherwise it stays as it is.
+    is_resent = 0 < last.size <= MOST_OPEN_BYTES and at <= last.at
+    before, start = (before_last, last.at) if is_resent else (last, max(at, last.end))
+    size, is_gap = at + len(data) - start, start > before.end
+    raw = drop_rest(before.text, data[-size:].decode(errors="ignore"), is_gap=is_gap)
+    added = cut_pieces(start, raw, size=size)
+    if is_resent or not last.size:
+        return added
+    closed = last._replace(text=close_piece(last.text, is_cut=not raw and not is_gap))
+    if not is_gap and (not raw or (last.size < OPEN_BYTES and len(added) == 1)):
+        text = closed.text + (added[0].text if raw else "")
+        return [Piece(last.at, last.size + size, text)]
+    return added if closed.text == last.text else [closed, *added]
 
 
 def cut_pieces(at: int, raw: str, *, size: int) -> list[Piece]:
@@ -85,7 +106,7 @@ def store_open(raw: str) -> str:
     text = raw if begin is None else raw[:begin] + KEY_MASK
     if not raw:
         return CUT_LINE
-    if "\n" not in raw and len(raw) >= PIECE_BYTES // 2:
+    if "\n" not in raw and len(raw) >= MOST_OPEN_BYTES:
         # A secret that goes on in the next piece is not longer than what is left out here.
         return f"{limit(redact_output(text)[:-LONGEST_SECRET])} {LONG_LINE}"
     return limit(redact_output(text))

@@ -9,20 +9,11 @@ from ledger.database import server_time, sql
 from ledger.errors import Invalid
 from ledger.tokens import Bearer, Caller, Statements, TrustedCaller, require_caller, select_unseen
 from retries.attempts.live_attempt import IS_LIVE, lease_lost, own_attempt, read_attempt
-from retries.live_output.pieces import (
-    OPEN_BYTES,
-    PIECE_BYTES,
-    Piece,
-    close_piece,
-    cut_pieces,
-    drop_rest,
-)
+from retries.live_output.pieces import MOST_OPEN_BYTES, PIECE_BYTES, Piece, add_to_pieces
 
 FIRST_BYTES, FIRST_PIECES = 65_536, 64
 NEWEST_BYTES, NEWEST_PIECES = 851_968, 448
 READ_BYTES = 262_144  # of one call
-# A larger piece is not sent again.
-MOST_OPEN_BYTES = PIECE_BYTES // 2
 
 
 class StoredPiece(NamedTuple):
@@ -101,26 +92,6 @@ def append_output(
             sql.run(TRIM, attempt=attempt_id)
     newest = pieces[-1] if pieces else stored[0] if stored else Piece(0, 0, "")
     return newest.at if newest.size <= MOST_OPEN_BYTES else newest.end
-
-
-def add_to_pieces(stored: list[Piece], at: int, data: bytes) -> list[Piece]:
-    """Return the pieces that are new or change; `stored` are the newest two, the newest first."""
-    last, before_last = (*stored, Piece(0, 0, ""), Piece(0, 0, ""))[:2]
-    if at + len(data) <= last.end:
-        return []
-    # The open piece comes again, with what follows it; otherwise it stays as it is.
-    is_resent = 0 < last.size <= MOST_OPEN_BYTES and at <= last.at
-    before, start = (before_last, last.at) if is_resent else (last, max(at, last.end))
-    size, is_gap = at + len(data) - start, start > before.end
-    raw = drop_rest(before.text, data[-size:].decode(errors="ignore"), is_gap=is_gap)
-    added = cut_pieces(start, raw, size=size)
-    if is_resent or not last.size:
-        return added
-    closed = last._replace(text=close_piece(last.text, is_cut=not raw and not is_gap))
-    if not is_gap and (not raw or (last.size < OPEN_BYTES and len(added) == 1)):
-        text = closed.text + (added[0].text if raw else "")
-        return [Piece(last.at, last.size + size, text)]
-    return added if closed.text == last.text else [closed, *added]
 
 
 def read_output(attempt_id: UUID, *, start: int = 0, most: int = READ_BYTES) -> list[StoredPiece]:

@@ -13,7 +13,6 @@ from tenfour.http.core import Core
 from tenfour.http.drivers import Exhausted
 from tenfour.http.exchange import Steps, Wait
 from tenfour.http.problems import TenfourError
-from tenfour.log import log
 from tenfour.redaction.masking import masked, secrets_of
 
 EVERY_S, AWAY_EVERY_S = 1.0, 5.0
@@ -71,7 +70,6 @@ class OutputStream:
                 self.is_refused = not error.retryable
                 self.is_unknown = error.status == 404
                 self._pause = min(error.retry_after_s or AWAY_EVERY_S, 60.0)
-                log.debug("Output of attempt %s: %s", self._attempt, error)
 
     def _take(self) -> bool:
         """Read what was printed; return whether nothing was."""
@@ -101,8 +99,8 @@ class OutputStream:
     def _send(self, is_whole: bool) -> Steps[None]:
         if self._resumed:
             # Another process sent the first part: a gap divides them.
-            known = yield from self._core.perform(tasks.send_output(self._attempt, 0, ""))
-            self._at, self._resumed = known + GAP_BYTES if known else 0, False
+            stored = yield from self._core.perform(tasks.send_output(self._attempt, 0, ""))
+            self._at, self._resumed = stored + GAP_BYTES if stored else 0, False
         for _ in range(CALLS):
             end = len(self._text) if is_whole else find_end(self._text)
             end -= measure_secret_start(self._text[:end], os.environ)
