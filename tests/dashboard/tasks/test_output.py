@@ -37,14 +37,15 @@ def test_a_script_gets_the_pieces_that_are_new(
     page = browser.get(f"/tasks/{task}/").content.decode()
     assert f'data-output="{path}"' in page and "Nothing printed yet." in page
     send(agent, attempt, 0, HOSTILE, now)
-    send(agent, attempt, 500, "later\n", now)
+    send(agent, attempt, 500, "rest\nlater\n", now)
 
     def ask(start: Any) -> Any:
         return browser.get(path, {"from": start}, headers=PART).json()
 
     first = ask(0)
-    assert [piece["text"] for piece in first["data"]] == [HOSTILE]
-    assert first["is_live"] and first["next"] == 0
+    assert [piece["text"] for piece in first["data"]] == [HOSTILE, "later\n"]
+    assert first["is_live"] and first["next"] == 500
+    assert [piece["at"] for piece in ask(500)["data"]] == [500]
     for wrong in ("x", "-1", "9" * 40, "²"):
         assert ask(wrong) == first
     fail(agent, attempt, now=now)
