@@ -67,8 +67,9 @@ class OutputStream:
             try:
                 yield from self._send(is_quiet or is_ended)
             except TenfourError as error:
-                self.is_refused = not error.retryable
+                # An older server does not know the operation.
                 self.is_unknown = error.status == 404
+                self.is_refused = self.is_unknown or not error.retryable
                 self._pause = min(error.retry_after_s or AWAY_EVERY_S, 60.0)
 
     def _take(self) -> bool:
