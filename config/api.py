@@ -45,6 +45,7 @@ from ledger.planfile.canonical import suggest_key
 from ledger.planfile.reading import MEDIA
 from retries.agent_hooks import api as agent_hooks
 from retries.api import (
+    attempt_output,
     attempt_reads,
     attempts,
     breakers,
@@ -121,6 +122,7 @@ ROUTERS = tuple(
         standing_instructions,
         tasks,
         claims,
+        attempt_output,
         attempt_reads,
         attempts,
         questions,

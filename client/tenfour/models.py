@@ -306,6 +306,15 @@ class Heartbeat(Value):
 
 
 @dataclass(frozen=True)
+class AttemptOutput(Value):
+    """What an attempt has printed: pieces with `at`, `size`, `left_out` and `text`."""
+
+    data: tuple[Mapping[str, Any], ...] = ()
+    next: int = 0
+    is_live: bool = False
+
+
+@dataclass(frozen=True)
 class Decision(Value):
     """The outcome of a report: done, wait, escalated, blocked, failed or aborted."""
 

@@ -11,7 +11,7 @@ from tenfour.api.calls import PAGE, given, page_of, part
 from tenfour.attempts.usage import Usage
 from tenfour.http.core import Call
 from tenfour.http.values import Page, text_of_time
-from tenfour.models import Attempt, Claimed, Decision, Escalation, Heartbeat, Task
+from tenfour.models import Attempt, AttemptOutput, Claimed, Decision, Escalation, Heartbeat, Task
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -208,6 +208,25 @@ def heartbeat(
     return Call("POST", f"/v1/attempts/{part(attempt)}/heartbeat", Heartbeat.read, body)
 
 
+def send_output(attempt: str, at: int, text: str) -> Call[int]:
+    """Send what a live attempt has printed after `at` bytes; the result is where to go on from.
+
+    Send the next piece from there: it contains the end of this one again, so that no secret is
+    split between two pieces.
+    """
+    body = {"at": at, "text": text}
+    return Call("POST", f"/v1/attempts/{part(attempt)}/output", _next, body)
+
+
+def output(attempt: str, *, start: int | None = None) -> Call[AttemptOutput]:
+    """Read what an attempt has printed, after `start` bytes; `next` is where to read on from.
+
+    The last piece comes again, because it may have grown.
+    """
+    params = given({"from": start})
+    return Call("GET", f"/v1/attempts/{part(attempt)}/output", AttemptOutput.read, params=params)
+
+
 def report(
     attempt: str,
     status: Status,
@@ -303,6 +322,10 @@ def ask(attempt: str, question: str, **options: Unpack[AskOptions]) -> Call[Esca
     return Call(
         "POST", path, Escalation.read, given(fields), idempotency_key=options.get("idempotency_key")
     )
+
+
+def _next(answer: Any) -> int:
+    return int(answer["next"])
 
 
 def _tasks(answer: Any) -> tuple[Task, ...]:

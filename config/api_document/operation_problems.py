@@ -40,6 +40,7 @@ OPERATIONS: dict[str, set[str]] = {
     "attempts_escalate": IDEMPOTENT | {"invalid_transition", "lease_lost"},
     "attempts_report_exit": REPORT | {"payload_too_large"},
     "attempts_heartbeat": {"lease_lost"},
+    "attempts_append_output": {"lease_lost"},
     "attempts_release": {"lease_lost"},
     "attempts_report_result": REPORT,
     "budgets_delete": {"human_required"},

@@ -13,7 +13,7 @@ from ledger.database.process_counters import count_heartbeat
 from ledger.database.sql import Row
 from ledger.errors import Invalid
 from ledger.journal import SYSTEM, Stamp
-from ledger.secrets.redaction import redacted, stripped
+from ledger.secrets.redaction import redact_output, redacted
 from ledger.tasks import steps
 from ledger.tokens import (
     Bearer,
@@ -140,9 +140,7 @@ def count_usage(attempt_id: UUID, usage: dict[str, Any], *, now: datetime) -> bo
 
 def last_lines(output: str) -> str:
     """Return an output's last lines as a terminal shows them, without secrets."""
-    # A line that a carriage return starts again, such as a progress bar, shows its last state.
-    lines = redacted(output).replace("\r\n", "\n").rstrip("\r").split("\n")
-    text = stripped("\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines))
+    text = redact_output(output)
     data = text.encode(errors="replace")
     if len(data) <= OUTPUT_BYTES:
         return text

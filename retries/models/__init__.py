@@ -30,12 +30,13 @@ from retries.models.permission import (
     PermissionRuleQuerySet,
 )
 from retries.models.retry_policy import RetryPolicy
-from retries.models.stored_context import AttemptDiff, StoredContext
+from retries.models.stored_context import AttemptDiff, AttemptOutput, StoredContext
 
 __all__ = [
     "AckTarget",
     "ActivityCount",
     "AttemptDiff",
+    "AttemptOutput",
     "Channel",
     "ContextExperiment",
     "Delivery",

@@ -1,4 +1,4 @@
-"""Retry contexts as they were given, and the changes of an attempt."""
+"""Retry contexts as they were given, and the changes and the output of an attempt."""
 
 from django.db import models
 from django.db.models import Q
@@ -57,3 +57,16 @@ class AttemptDiff(models.Model):
 
     def __str__(self) -> str:
         return f"diff of {self.attempt_id}"
+
+
+class AttemptOutput(models.Model):
+    """A piece of what an attempt has printed. The newest piece may grow."""
+
+    attempt = models.ForeignKey(Attempt, models.CASCADE, db_index=False, related_name="output")
+    at = models.BigIntegerField(help_text="the bytes that were printed before it")
+    size = models.IntegerField(help_text="its bytes as they were printed")
+    text = models.TextField(help_text="as a terminal shows it, without secrets")
+    pk = models.CompositePrimaryKey("attempt_id", "at")
+
+    def __str__(self) -> str:
+        return f"output of {self.attempt_id} from byte {self.at}"

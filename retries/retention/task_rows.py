@@ -108,6 +108,7 @@ DELETE = (
         select id from ledger_failure where task_id = any(%(ids)s))""",
     f"delete from retries_storedcontext where attempt_id in {ATTEMPT_IDS}",
     f"delete from retries_attemptdiff where attempt_id in {ATTEMPT_IDS}",
+    f"delete from retries_attemptoutput where attempt_id in {ATTEMPT_IDS}",
     "delete from retries_escalation where task_id = any(%(ids)s)",
     "delete from ledger_failure where task_id = any(%(ids)s)",
     "delete from ledger_deadletter where task_id = any(%(ids)s)",
@@ -163,6 +164,7 @@ CLEAR = (
     where id = any(%(ids)s)""",
     """update ledger_attempt set last_output = '', progress = null
     where task_id = any(%(ids)s) and (last_output <> '' or progress is not null)""",
+    f"delete from retries_attemptoutput where attempt_id in {ATTEMPT_IDS}",
     # the clock finds the telling lines of what is left
     """update ledger_failure set details = '', telling_lines = null
         where task_id = any(%(ids)s) and details <> ''""",

@@ -25,6 +25,7 @@ from retries.attempts.report_fields import (
     MOST_TOKENS,
     MOST_USD,
 )
+from retries.live_output.pieces import PIECE_BYTES
 
 
 class LimitIn(In):
@@ -122,6 +123,46 @@ class HeartbeatOut(Shape):
         "none"
     )
     pending_instructions: int = field("instructions that wait for the agent")
+
+
+class OutputIn(In, example={"at": 0, "text": "12 passed\n"}):
+    at: StrictInt = Field(
+        ge=0, le=2**53, description="the bytes of output, in UTF-8, that come before `text`"
+    )
+    text: str = Field(
+        max_length=PIECE_BYTES,
+        description="what the command has printed since; at most 64 KiB, best whole lines",
+    )
+
+
+class OutputNextOut(Shape):
+    next: int = field(
+        "where the next piece begins; it contains the end of this one again, so that a secret that "
+        "two pieces share is masked",
+        10,
+        given=True,
+    )
+
+
+class OutputQuery(Schema):
+    from_: int = Field(
+        0, alias="from", ge=0, le=2**53, description="only what ends after this byte"
+    )
+
+
+class OutputPieceOut(Part):
+    at: int = field("the bytes that were printed before it", 0)
+    size: int = field("its bytes as they were printed", 10)
+    left_out: int = field("the bytes before it that are not stored", 0)
+    text: str = field("the text without secrets, as a terminal shows it", "12 passed\n")
+
+
+class AttemptOutputOut(Shape):
+    data: list[OutputPieceOut] = field("the stored pieces in their order", given=True)
+    next: int = field(
+        "send it as `from`: the last piece comes again, because it may have grown", 0, given=True
+    )
+    is_live: bool = field("false once the attempt is over: then no more comes", given=True)
 
 
 class SuspectIn(In):

@@ -55,6 +55,8 @@ class FaultyLine:
     def __init__(self, target: str) -> None:
         self.faults: deque[Fault] = deque()
         self.seen: list[Seen] = []
+        # the end of the paths that an older server does not know
+        self.unknown = ""
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self, target))
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
@@ -81,6 +83,8 @@ def _handler(line: FaultyLine, target: str) -> type[BaseHTTPRequestHandler]:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             line.seen.append(Seen(self.command, self.path, dict(self.headers.items()), body))
             fault = line.faults.popleft() if line.faults else None
+            if line.unknown and self.path.endswith(line.unknown):
+                fault = problem(404, "not_found")
             if fault is None or fault.after:
                 answer = self.forward(body)
             if fault is None or fault.cut:

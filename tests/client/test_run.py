@@ -430,6 +430,47 @@ def test_the_last_lines_show_while_it_runs_and_stay(
     assert last_output(producer) == "early\n[redacted:env]\nlate\n"
 
 
+def live_output(producer: Client) -> str:
+    (attempt,) = producer.tasks.attempts(the_task(producer).id)
+    return "".join(piece["text"] for piece in producer.tasks.output(attempt.id).data)
+
+
+def test_the_output_is_followed_while_it_runs_and_stays(
+    run: Run, as_coder: dict[str, str], as_producer: dict[str, str], producer: Client
+) -> None:
+    secret = "correct" + "horse"
+    script = f"seq 1 3000; echo {secret}; printf 'go on? '; read line; echo late; seq 3001 9000"
+    env = as_coder | {"DEPLOY_PASSWORD": secret}
+    running = start(env, "--name", "x", "--", "sh", "-c", script)
+    wait_until(lambda: bool(list(producer.tasks.list())))
+    before = "".join(f"{number}\n" for number in range(1, 3001)) + "[redacted:env]\n"
+    wait_until(lambda: live_output(producer) == before + "go on? ")
+    id = the_task(producer).id
+    command = [sys.executable, "-m", "tenfour", "task", "output", id, "--follow"]
+    follower = subprocess.Popen(
+        command, env=environment(as_producer), stdout=subprocess.PIPE, text=True
+    )
+    running.communicate("on\n", timeout=PATIENCE_S)
+    after = "late\n" + "".join(f"{number}\n" for number in range(3001, 9001))
+    assert running.returncode == 0 and live_output(producer) == before + "go on? " + after
+    assert follower.communicate(timeout=PATIENCE_S)[0] == before + "go on? " + after
+    assert run("task", "output", id, env=as_producer).out == before + "go on? " + after
+    missing = run("task", "output", id, "--attempt", "2", env=as_producer)
+    assert missing.status == 2 and "no such attempt" in missing.err
+
+
+def test_an_older_server_is_asked_once_for_the_output(
+    as_coder: dict[str, str], line: FaultyLine, producer: Client
+) -> None:
+    line.unknown = "/output"
+    env = as_coder | {"TENFOUR_URL": line.url}
+    script = "for n in 1 2 3 4; do echo $n; sleep 1; done"
+    running = start(env, "--name", "x", "--", "sh", "-c", script)
+    assert running.communicate(timeout=PATIENCE_S)[1] == "" and running.returncode == 0
+    assert [each.path.rpartition("/")[2] for each in line.seen].count("output") == 1
+    assert last_output(producer) == "1\n2\n3\n4\n"
+
+
 def last_output(producer: Client) -> str:
     attempts = producer.tasks.attempts(the_task(producer).id)
     return next((attempt.last_output for attempt in attempts), "")

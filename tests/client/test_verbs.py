@@ -208,6 +208,7 @@ def test_every_verb_does_what_it_says(run: Run, world: World, tmp_path: Path) ->
     assert do(f"dead-letter replay {letter[-8:]}").split()[:2] == [letter, "replayed"]
     letter, _ = fail_task(world)
     failed = DeadLetter.objects.get(pk=letter).task_id
+    assert do(f"task output {failed} --follow") == "1 failed\n"
     retried = do(f"task retry {failed} --note fixed", "--payload", '{"action": "Build it"}')
     assert retried == f"{Task.objects.get(replay_of=failed).pk} queued\n"
     secret = do("token create --kind reader --name dash").strip()
@@ -255,6 +256,7 @@ def fail_task(world: World) -> tuple[str, str]:
         task = operator.tasks.enqueue("coder", "code", max_attempts=1, on_exhausted="dead_letter")
         waiting = operator.tasks.enqueue("coder", "code", needs=[task.id])
         (claim,) = agent.tasks.claim(task=task.id)
+        agent.tasks.send_output(claim.attempt.id, 0, "1 failed\n")
         agent.tasks.report(claim.attempt.id, "failure", failure={"message": "Broken"})
         return next(operator.dead_letters.list(state="open")).id, waiting.id
 

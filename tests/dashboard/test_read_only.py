@@ -146,6 +146,7 @@ PARTS = {
     "escalation_preview",
     "search",
     "session_message",
+    "task_output",
     "notification_quiet",
 }
 

@@ -117,6 +117,8 @@ class Tasks(Driven[D]):
     start = Verb(tasks.start)
     attempt = Verb(tasks.attempt)
     heartbeat = Verb(tasks.heartbeat)
+    send_output = Verb(tasks.send_output)
+    output = Verb(tasks.output)
     report = Verb(tasks.report)
     exit = Verb(tasks.exit)
     release = Verb(tasks.release)

@@ -1,9 +1,11 @@
-"""`tenfour task`: list, show, create, change, retry, abort, unblock, prompt."""
+"""`tenfour task`: list, show, create, change, retry, abort, unblock, prompt, output."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
+from time import sleep
 from typing import Any
 
 from tenfour.api.calls import given, json_object
@@ -31,6 +33,7 @@ from tenfour.nouns.rows import Kind, act, fetch_rows, find_id, get
 
 KIND = Kind("/v1/tasks", "task", "tasks", names="ref", page="/tasks/{id}/")
 ATTEMPTS = 10
+FOLLOW_EVERY_S = 1.0
 
 
 def _attempts(row: Row) -> str:
@@ -164,6 +167,56 @@ def print_prompt(args: argparse.Namespace) -> int:
     return OK
 
 
+def add_output_arguments(parser: Parser) -> None:
+    add_id(parser, KIND)
+    parser.add_argument("--attempt", type=int, metavar="N", help="by default the last one")
+    parser.add_argument("--follow", action="store_true", help="until the attempt is over")
+
+
+def print_output(args: argparse.Namespace) -> int:
+    """Print what an attempt has printed, and what it prints until it is over."""
+    with Client(args.url) as client:
+        id = find_id(client, KIND, args.id)
+        known = client.tasks.attempts(id)
+        found = next((each for each in known if args.attempt in (None, each.number)), None)
+        if found is None:
+            raise wrong_usage("The task has no such attempt.", "`tenfour task show` lists them.")
+        follow_output(client, found.id, is_followed=args.follow)
+    return OK
+
+
+def follow_output(client: Client, attempt: str, *, is_followed: bool) -> None:
+    start, known, is_terminal = 0, "", find_screen().tty
+    while True:
+        page = client.tasks.output(attempt, start=start)
+        texts = [describe_piece(piece) for piece in page.data]
+        text = "".join(texts)
+        # The last piece comes again. A line of it that has changed is printed again.
+        new = text[len(known) :] if text.startswith(known) else f"\n{changed_lines(text, known)}"
+        sys.stdout.write(clean(new) if is_terminal else new)
+        sys.stdout.flush()
+        if page.next == start and not (is_followed and page.is_live):
+            return
+        if page.next == start:
+            sleep(FOLLOW_EVERY_S)
+        start, known = page.next, texts[-1] if texts else ""
+
+
+def changed_lines(text: str, known: str) -> str:
+    """Return a text from the first line on that differs from a known one.
+
+    >>> changed_lines("one\\ntwo\\n", "one\\nto")
+    'two\\n'
+    """
+    same = next(at for at in range(len(known)) if text[at : at + 1] != known[at])
+    return text[text.rfind("\n", 0, same) + 1 :]
+
+
+def describe_piece(piece: Mapping[str, Any]) -> str:
+    left_out = piece["left_out"]
+    return (f"[… {left_out:,} bytes left out]\n" if left_out else "") + str(piece["text"])
+
+
 NOUN = Noun(
     "task",
     "Tasks: units of work for one agent, attempted until they are done.",
@@ -227,6 +280,12 @@ NOUN = Noun(
             "tasks:read",
             print_prompt,
             lambda parser: add_id(parser, KIND),
+        ),
+        "output": Verb(
+            "Print what an attempt has printed, while it runs or afterwards.",
+            "tasks:read",
+            print_output,
+            add_output_arguments,
         ),
     },
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -29,8 +30,12 @@ class OutputBuffer:
     left_out: int = 0
     is_mid_line: bool = False
     lock: Lock = field(default_factory=Lock)
+    # gets all of it as it comes
+    on_add: Callable[[bytes], None] | None = None
 
     def add(self, data: bytes) -> None:
+        if self.on_add:
+            self.on_add(data)
         with self.lock:
             self.size += len(data)
             room = HEAD_BYTES - len(self.head)

@@ -43,6 +43,7 @@ from tenfour.models import Claim, Claimed, Decision, Instruction, Task
 from tenfour.redaction.masking import masked
 from tenfour.runs import runner
 from tenfour.runs.attempt_files import PLACE, attempt_variables, fill_placeholders, is_too_large
+from tenfour.runs.live_output import OutputStream
 from tenfour.runs.output_buffer import OutputBuffer
 from tenfour.runs.runner import CommandResult
 from tenfour.sessions.limit_records import TAIL_BYTES, find_limit_event
@@ -92,6 +93,7 @@ class TaskRun:
         here, environ = Path.cwd(), os.environ
         shared = options.sends_diffs or shares_diffs(tenfour.settings.url, here, environ)
         self._sends_diffs = shared
+        self._streams = True
 
     def run(self, claim: Claim) -> int:
         """Make attempts until the task is over, or needs a person; return the exit status."""
@@ -118,16 +120,18 @@ class TaskRun:
 
         An interrupt releases the attempt.
         """
-        output = OutputBuffer()
+        stream = self._open_stream(attempt)
+        output = OutputBuffer(on_add=stream.add if stream else None)
         attempt.read_output = lambda: last_lines(output)
         attempt.read_limits = lambda: find_limit_event(output.last(TAIL_BYTES))
         group = None
         try:
             with attempt.renewed(), self._watched() as watch:
                 try:
-                    ended = self._run_command(attempt, output)
-                    group = ended.group
-                    checked = None if ended.code else self._verify(attempt, output)
+                    with self._streaming(attempt, stream):
+                        ended = self._run_command(attempt, output)
+                        group = ended.group
+                        checked = None if ended.code else self._verify(attempt, output)
                 except (KeyboardInterrupt, SystemExit) as error:
                     interrupted = isinstance(error, KeyboardInterrupt)
                     release(attempt, "user_interrupt" if interrupted else "shutdown")
@@ -141,6 +145,23 @@ class TaskRun:
             # After the check, which may need what the command has started.
             if group is not None:
                 runner.stop_group(group)
+
+    def _open_stream(self, attempt: LiveAttempt) -> OutputStream | None:
+        if not self._streams:
+            return None
+        resumed = attempt.claim.attempt.resumed
+        return OutputStream(attempt.id, core=attempt._core, resumed=resumed)
+
+    @contextmanager
+    def _streaming(self, attempt: LiveAttempt, stream: OutputStream | None) -> Iterator[None]:
+        """Send the output while this block runs."""
+        if stream is None:
+            yield
+            return
+        with attempt._driver.background(stream.steps()):
+            yield
+        # An older server has no such operation; it gets the last lines alone.
+        self._streams = not stream.is_unknown
 
     @contextmanager
     def _watched(self) -> Iterator[SourceWatch | None]:

@@ -1,5 +1,8 @@
-/* The last lines of a running attempt: while the switch is on, the newest stays in view. Without it, and after
-   scrolling up, the lines that are being read stand still while new ones come. */
+/* The output of a running attempt: what is new comes about once a second until the attempt is over. The last piece
+   comes again each time, because it may have grown. Old pieces leave the page, which has a link to the whole.
+
+   While the switch is on, the newest stays in view. Without it, and after scrolling up, the lines that are being
+   read stand still while new ones come. */
 (function () {
   "use strict";
   var NEAR = 4;
@@ -23,4 +26,55 @@
     if (!box || !before || !follow()) return;
     box.scrollTop = follow().checked ? 0 : before.top - (box.scrollHeight - before.height);
   });
+
+  /* ---- what is new */
+
+  var EVERY = 1500, AWAY = 10000, MOST = 400000;
+  var next = 0, pieces = new Map(), over = "", shown = null;
+
+  function later(pause) { setTimeout(ask, pause); }
+  function ask() {
+    var box = lines(), url = box && box.dataset.output;
+    if (!url || url === over || document.hidden || window.tenfour.paused) return later(EVERY);
+    if (shown !== url) { shown = url; next = 0; pieces.clear(); }
+    var headers = { "HX-Request": "true", "Accept": "application/json" };
+    fetch(url + "?from=" + next, { headers: headers, redirect: "error" })
+      .then(function (response) { return response.ok ? response.json() : Promise.reject(new Error(response.status)); })
+      .then(function (answer) {
+        show(answer.data);
+        if (!answer.is_live && answer.next === next) over = url;
+        var more = answer.next !== next && answer.data.length > 1;
+        next = answer.next;
+        later(more ? 0 : EVERY);
+      })
+      .catch(function () { later(AWAY); });
+  }
+  function show(data) {
+    var box = lines();
+    if (!box) return;
+    var pre = box.querySelector("pre"), height = box.scrollHeight, top = box.scrollTop;
+    if (data.length && (!pieces.size || !pre.contains(pieces.values().next().value))) {
+      pre.replaceChildren(...pieces.values());   /* in place of the last lines */
+      box.setAttribute("hx-morph-skip", "");
+    }
+    data.forEach(function (piece) {
+      var text = (piece.left_out ? "[… " + piece.left_out + " bytes left out]\n" : "") + piece.text;
+      var part = pieces.get(piece.at);
+      if (!part) {
+        part = document.createElement("bdi");
+        pieces.set(piece.at, part);
+        pre.append(part);
+      }
+      if (part.textContent !== text) part.textContent = text;
+    });
+    var total = pre.textContent.length;
+    pieces.forEach(function (part, at) {
+      if (total <= MOST || pieces.size === 1) return;
+      total -= part.textContent.length;
+      part.remove();
+      pieces.delete(at);
+    });
+    if (follow()) box.scrollTop = follow().checked ? 0 : top - (box.scrollHeight - height);
+  }
+  ask();
 })();

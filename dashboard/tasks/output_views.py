@@ -1,0 +1,36 @@
+"""What an attempt has printed: as text, and for a script the pieces that are new."""
+
+from uuid import UUID
+
+from django.http import Http404, HttpResponse, JsonResponse
+
+from dashboard.frame.access import TEXT
+from dashboard.frame.rendering import HtmxRequest, wants_part
+from ledger.models import Attempt
+from retries.live_output.storing import join_pieces, next_place, read_all, read_output
+
+
+def read(request: HtmxRequest, task_id: UUID, number: int) -> HttpResponse:
+    rows = Attempt.objects.filter(task_id=task_id, number=number)
+    attempt = rows.only("ended_at", "last_output").first()
+    if attempt is None:
+        raise Http404(f"The task {task_id} has no attempt {number}.")
+    if wants_part(request):
+        start = read_start(request.GET.get("from", ""))
+        pieces = read_output(attempt.pk, start=start)
+        body = {
+            "data": [piece._asdict() for piece in pieces],
+            "next": next_place(pieces, start=start),
+            "is_live": attempt.ended_at is None,
+        }
+        return JsonResponse(body)
+    text = join_pieces(read_all(attempt.pk)) or attempt.last_output
+    response = HttpResponse(text, content_type=TEXT)
+    if "download" in request.GET:
+        name = f"attempt-{number}-of-{str(task_id)[-8:]}.txt"
+        response["Content-Disposition"] = f'attachment; filename="{name}"'
+    return response
+
+
+def read_start(text: str) -> int:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else 0
