@@ -76,6 +76,7 @@ from dashboard.tasks import context_views as task_contexts
 from dashboard.tasks import export_views as task_exports
 from dashboard.tasks import retry_views as task_retries
 from dashboard.tasks import views as tasks
+from dashboard.tasks.spans import views as task_spans
 from dashboard.tokens import views as tokens
 from ledger.authorization.permissions import ENTER
 
@@ -114,6 +115,8 @@ urlpatterns = [
     page("tasks/<uuid:task_id>/", tasks.detail, "task", "ledger.view_task"),
     page("tasks/<uuid:task_id>/contexts/", task_contexts.index,
         "task_contexts", "ledger.view_task"),
+    page("tasks/<uuid:task_id>/spans/<int:number>/", task_spans.index,
+        "task_spans", "ledger.view_task"),
     form("tasks/<uuid:task_id>/change-and-retry/", task_retries.edit,
         "task_retry", "ledger.change_task"),
     action("tasks/<uuid:task_id>/<slug:verb>/", task_actions.act, "task_act", "ledger.change_task"),

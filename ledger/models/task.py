@@ -413,6 +413,9 @@ class Attempt(models.Model):
             models.Index(
                 fields=["agent", "id"], condition=Q(usage__isnull=False), name="attempt_with_usage"
             ),
+            models.Index(
+                fields=["trace_id", "id"], condition=~Q(trace_id=""), name="attempt_trace"
+            ),
         ]
 
     def __str__(self) -> str:

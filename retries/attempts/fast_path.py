@@ -77,8 +77,8 @@ def done_statement(caller: type[Caller]) -> str:
         update ledger_attempt a set outcome = '{
         Outcome.SUCCESS
     }', ended_at = greatest(%(now)s, a.started_at),
-            report_digest = %(report_digest)s, decision = %(decision)s, usage = %(usage)s,
-            checks = %(checks)s, tree = %(tree)s
+            report_digest = %(report_digest)s, decision = %(decision)s,
+            usage = coalesce(%(usage)s, a.usage), checks = %(checks)s, tree = %(tree)s
         where a.id = (select former_attempt from moved)
     ), journaled as ({
         journal.insert(

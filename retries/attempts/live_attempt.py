@@ -143,8 +143,8 @@ def end_statement(caller: type[Caller], to: TaskState, *, opens: bool = True) ->
         ctes["journaled_opening"] = lifecycle.insert_opened_events("opened")
     ctes["closed"] = f"""update ledger_attempt a set outcome = %(outcome)s,
             ended_at = greatest(%(now)s, a.started_at),
-            report_digest = %(report_digest)s, usage = %(usage)s, checks = %(checks)s,
-            tree = %(tree)s, decision = {WITH_ESCALATION if asks else DECISION}
+            report_digest = %(report_digest)s, usage = coalesce(%(usage)s, a.usage),
+            checks = %(checks)s, tree = %(tree)s, decision = {WITH_ESCALATION if asks else DECISION}
         where a.id = (select former_attempt from moved)"""
     # A pool's task is no longer that of the member whose attempt ended.
     agent = "m.former_agent_id" if to in moves.WAITING else "m.agent_id"

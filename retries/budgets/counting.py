@@ -7,6 +7,7 @@ later would hold no lock, but a claim could then start work that the limit no lo
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -24,12 +25,16 @@ from ledger.values.text import truncate
 from ledger.values.timestamps import format_timestamp
 from retries.budgets import asking
 from retries.budgets.prices import Usage, find_cost, read_usage
+from retries.traces.usage import SOURCE, find_counted
 
 CLOCK = clock("budgets")
 
 
 def count_report(row: Row, stored: dict[str, Any], stamp: Stamp) -> bool:
-    """Count a report's usage; return whether its own task was moved, to ask a person."""
+    """Count a report's usage; return whether its own task was moved, to ask a person.
+
+    The usage of spans was counted when they came: of a report, only what is beyond it counts.
+    """
     found = sql.run(LOCK, project=row["project_id"], plan=row["plan_id"], task=row["id"])
     if not found:
         return False
@@ -38,6 +43,11 @@ def count_report(row: Row, stored: dict[str, Any], stamp: Stamp) -> bool:
     cost = None
     if any(budget.unit == BudgetUnit.USD for budget in budgets):
         cost = find_cost(usage, project_id=row["project_id"], now=now)
+    if SOURCE not in stored and (counted := read_usage(find_counted(row["attempt_id"]))).tokens:
+        if cost is not None:
+            earlier = find_cost(counted, project_id=row["project_id"], now=now)
+            cost = max(Decimal(0), cost - (earlier or 0))
+        usage = replace(usage, input=max(0, usage.tokens - counted.tokens), output=0)
     told = [add(budget, usage, cost, now=now) for budget in budgets]
     counters = [{"id": str(each.pk)} | as_json(each) for each in budgets]
     sql.run(STORE, counters=Jsonb(counters))

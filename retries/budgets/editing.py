@@ -29,8 +29,8 @@ EARLIER = """select coalesce(a.usage ->> 'model', '') as model,
     coalesce(sum((a.usage ->> 'cached_tokens')::numeric), 0)::int8 as cached,
     coalesce(sum((a.usage ->> 'cache_write_tokens')::numeric), 0)::int8 as written,
     coalesce(sum((a.usage ->> 'output_tokens')::numeric), 0)::int8 as output
-from ledger_attempt a where a.usage is not null and a.ended_at <= %(now)s
-    and (%(since)s::timestamptz is null or a.ended_at >= %(since)s) and {of}
+from ledger_attempt a where a.usage is not null and coalesce(a.ended_at, %(now)s) <= %(now)s
+    and (%(since)s::timestamptz is null or coalesce(a.ended_at, %(now)s) >= %(since)s) and {of}
 group by 1, 2"""
 OF = {
     "task": "a.task_id = %(of)s",

@@ -23,12 +23,19 @@ from retries.models.permission import (
     PermissionRuleQuerySet,
 )
 from retries.models.retry_policy import RetryPolicy
-from retries.models.stored_context import AttemptDiff, StoredContext
+from retries.models.stored_context import (
+    AttemptDiff,
+    AttemptSpan,
+    AttemptTrace,
+    StoredContext,
+)
 
 __all__ = [
     "AckTarget",
     "ActivityCount",
     "AttemptDiff",
+    "AttemptSpan",
+    "AttemptTrace",
     "Channel",
     "ContextExperiment",
     "Delivery",

@@ -23,6 +23,7 @@ from retries.retention import (
     plan_rows,
     session_rows,
     task_rows,
+    trace_rows,
 )
 from retries.retention.archives import ROWS, ArchiveBusy, Writer, open_writer
 from retries.retention.pace import Pace
@@ -32,6 +33,7 @@ logger = logging.getLogger(__name__)
 
 KINDS: Sequence[RowKind] = (
     session_rows.KIND,
+    trace_rows.KIND,
     plan_rows.KIND,
     task_rows.KIND,
     task_rows.PAYLOADS,
