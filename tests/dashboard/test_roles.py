@@ -33,7 +33,7 @@ NEEDS: Mapping[Role, tuple[str, ...]] = {
         *("browsers_end_others", "profile", "profile_save", "profile_password"),
         *("activity", "activity_export", "instructions", "instructions_export"),
         *("instruction", "rules", "rules_export", "rule", "tasks", "tasks_export", "task"),
-        *("task_contexts", "plans", "plans_export", "plan", "plan_by_ref"),
+        *("task_contexts", "task_spans", "plans", "plans_export", "plan", "plan_by_ref"),
         *("plan_summary", "deadletters", "deadletters_export", "deadletter", "patterns"),
         *("patterns_export", "pattern", "agents", "agents_export", "agent", "sessions"),
         *("sessions_export", "session", "session_message", "connect", "insight", "insight_export"),

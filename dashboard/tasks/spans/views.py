@@ -26,24 +26,25 @@ SPANS_SHOWN = 300
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpansPage(PageContext):
     attempt: Attempt
-    trace: AttemptTrace
+    trace: AttemptTrace | None
     spans: list[SpanRow]
     chosen: AttemptSpan | None
     url: str
 
 
 def index(request: HtmxRequest, task_id: UUID, number: int) -> HttpResponse:
-    rows = AttemptTrace.objects.select_related("attempt__task", "attempt__agent")
-    trace = rows.filter(attempt__task=task_id, attempt__number=number).first()
-    if trace is None:
-        raise Http404(f"There are no spans of attempt {number} of the task {task_id}.")
-    stored = AttemptSpan.objects.filter(attempt=trace.attempt_id)
+    rows = Attempt.objects.filter(task=task_id, number=number)
+    attempt = rows.select_related("task__agent").defer("task__payload", "task__result").first()
+    if attempt is None:
+        raise Http404(f"There is no attempt {number} of the task {task_id}.")
+    trace = AttemptTrace.objects.filter(attempt=attempt).first()
+    stored = AttemptSpan.objects.filter(attempt=attempt)
     first = stored.defer("attributes").order_by("started_at", "span_id")[:SPANS_SHOWN]
-    spans = build_waterfall(list(first))
-    part = {"attempt": trace.attempt, "trace": trace, "spans": spans}
+    spans = build_waterfall(list(first) if trace else [])
     if wants_part(request):
+        part = {"attempt": attempt, "trace": trace, "spans": spans}
         return render(request, "tasks/_waterfall.html", part)
-    task = trace.attempt.task
+    task = attempt.task
     visit = begin_visit(request, current="tasks")
     page = SpansPage(
         title=f"Spans of attempt {number} · {str(task)[:60]}",
@@ -55,10 +56,10 @@ def index(request: HtmxRequest, task_id: UUID, number: int) -> HttpResponse:
                 reverse("dashboard:task", args=[task.pk]) + visit.scope.query,
             ),
         ),
-        attempt=trace.attempt,
+        attempt=attempt,
         trace=trace,
         spans=spans,
         chosen=stored.filter(span_id=request.GET.get("span", "")[:16]).first(),
-        url=link_to_trace(trace.attempt),
+        url=link_to_trace(attempt),
     )
     return respond(visit, "tasks/spans.html", "tasks/_spans.html", page)
