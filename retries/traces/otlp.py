@@ -18,7 +18,7 @@ from pydantic_core import to_json
 from ledger.errors import BadRequest, PayloadTooLarge, UnsupportedMediaType
 from ledger.secrets.forms import LONGEST_SECRET
 from ledger.secrets.names import is_secret_name
-from ledger.secrets.redaction import clean, redacted
+from ledger.secrets.redaction import clean, redacted, stripped
 from ledger.tracing import genai_attributes as genai
 from retries.attempts.report_fields import clean_text
 from retries.traces.usage import read_usage
@@ -263,6 +263,8 @@ def clean_value(value: Any, *, is_secret: bool = False) -> Any:
     # rest of that part may end with half a secret and is dropped.
     searched = value[: VALUE_BYTES + LONGEST_SECRET]
     masked: str = redacted({"secret": searched})["secret"] if is_secret else redacted(searched)
-    if len(searched) < len(value):
-        masked = masked[: max(0, len(masked) - LONGEST_SECRET)]
-    return clean(masked, limit_bytes=VALUE_BYTES)
+    if len(searched) == len(value):
+        return clean(masked, limit_bytes=VALUE_BYTES)
+    mark = f"\n[… cut: {len(value)} characters were sent]"
+    start = stripped(masked[: max(0, len(masked) - LONGEST_SECRET)]).encode()
+    return start[: VALUE_BYTES - len(mark.encode())].decode(errors="ignore") + mark

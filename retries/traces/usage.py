@@ -17,7 +17,7 @@ COUNTED = "select usage from retries_attempttrace where attempt_id = %(attempt)s
 def read_usage(attributes: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return a span's usage in the form of a report's; None if it names no tokens and no cost.
 
-    >>> read_usage({"gen_ai.usage.input_tokens": 12, "gen_ai.response.model": "gpt-5"})
+    >>> read_usage({genai.TOKENS["input_tokens"][0]: 12, genai.MODEL[0]: "gpt-5"})
     {'input_tokens': 12, 'model': 'gpt-5'}
     """
     usage: dict[str, Any] = {}

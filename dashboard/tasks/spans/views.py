@@ -19,6 +19,7 @@ from dashboard.tasks.spans.waterfall import SpanRow, build_waterfall
 from ledger.models import Attempt
 from retries.claiming.attempt_traces import link_to_trace
 from retries.models import AttemptSpan, AttemptTrace
+from retries.traces.otlp import is_id
 
 SPANS_SHOWN = 300
 
@@ -44,7 +45,7 @@ def index(request: HtmxRequest, task_id: UUID, number: int) -> HttpResponse:
     if wants_part(request):
         part = {"attempt": attempt, "trace": trace, "spans": spans}
         return render(request, "tasks/_waterfall.html", part)
-    task = attempt.task
+    task, span = attempt.task, request.GET.get("span", "")
     visit = begin_visit(request, current="tasks")
     page = SpansPage(
         title=f"Spans of attempt {number} · {str(task)[:60]}",
@@ -59,7 +60,7 @@ def index(request: HtmxRequest, task_id: UUID, number: int) -> HttpResponse:
         attempt=attempt,
         trace=trace,
         spans=spans,
-        chosen=stored.filter(span_id=request.GET.get("span", "")[:16]).first(),
+        chosen=stored.filter(span_id=span).first() if is_id(span, 16) else None,
         url=link_to_trace(attempt),
     )
     return respond(visit, "tasks/spans.html", "tasks/_spans.html", page)

@@ -10,6 +10,7 @@ from ninja import Router
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, stamp_of
 from ledger.errors import Refusal
 from ledger.schemas.sessions.traces import TracesStoredOut
+from ledger.tracing import genai_attributes as genai
 from retries.traces import otlp
 from retries.traces.storing import receive_spans
 
@@ -35,7 +36,10 @@ EXAMPLE = {
                             "startTimeUnixNano": "1795348800000000000",
                             "endTimeUnixNano": "1795348802500000000",
                             "attributes": [
-                                {"key": "gen_ai.usage.input_tokens", "value": {"intValue": "812"}}
+                                {
+                                    "key": genai.TOKENS["input_tokens"][0],
+                                    "value": {"intValue": "812"},
+                                }
                             ],
                         }
                     ]

@@ -30,6 +30,7 @@ pytestmark = pytest.mark.django_db
 
 OTHER = "0af7651916cd43dd8448eb211c80319c"
 KEY = "AKIAIOSFODNN7EXAMPLE"
+EMPTY = b"\n\x00"  # a request with one resource and no spans
 
 
 def stored() -> list[AttemptSpan]:
@@ -94,7 +95,7 @@ def test_the_response_has_the_type_of_the_request(agent: Agent, coder: Api) -> N
         (b"\xff\xff", {"Content_Type": PROTOBUF}, 400, "ExportTraceServiceRequest"),
         (b"no gzip", {"Content_Type": PROTOBUF, "Content_Encoding": "gzip"}, 400, "gzip"),
         (gzip.compress(b"x" * 999)[:-9], {"Content_Type": PROTOBUF, "Content_Encoding": "gzip"}, 400, "whole"),
-        (b"", {"Content_Type": PROTOBUF, "Content_Encoding": "br"}, 415, "gzip"),
+        (EMPTY, {"Content_Type": PROTOBUF, "Content_Encoding": "br"}, 415, "gzip"),
         (b"<x/>", {"Content_Type": "application/xml"}, 415, "application/xml"),
         (
             gzip.compress(bytes(otlp.UNPACKED_BYTES + 1)),
@@ -119,12 +120,12 @@ def test_a_busy_server_says_when_to_send_again(coder: Api) -> None:
     while traces.READERS.acquire(blocking=False):
         taken += 1
     try:
-        response = coder("POST", "/traces", b"", Content_Type=PROTOBUF)
+        response = coder("POST", "/traces", EMPTY, Content_Type=PROTOBUF)
     finally:
         traces.READERS.release(taken)
     assert (response.status_code, response.body["code"]) == (503, "traces_busy")
     assert response["Retry-After"] == "1"
-    assert coder("POST", "/traces", b"", Content_Type=PROTOBUF).status_code == 200
+    assert coder("POST", "/traces", EMPTY, Content_Type=PROTOBUF).status_code == 200
 
 
 # ---- which attempt a span belongs to
@@ -165,7 +166,7 @@ def test_a_token_stores_only_spans_of_attempts_that_it_sees(
         assert send_protobuf(each, span(1), span(2, tenfour__attempt_id=attempt)).rejected == 2
     assert not stored()
     assert send_protobuf(api("orchestrator"), span(1)).rejected == 0
-    reader = api("reader")("POST", "/traces", b"", Content_Type=PROTOBUF)
+    reader = api("reader")("POST", "/traces", EMPTY, Content_Type=PROTOBUF)
     assert reader.body["code"] == "scope_missing"
 
 
