@@ -54,6 +54,11 @@ def list_attempts(task: Task) -> list[Attempt]:
     return list(rows.order_by("-number")[:ATTEMPTS_SHOWN])[::-1]
 
 
+def list_traced(attempts: list[Any]) -> list[Attempt]:
+    """Return the attempts whose program sent spans, newest first."""
+    return [each for each in reversed(attempts) if each.span_count]
+
+
 def find_holder(row: Task) -> Task | None:
     """Return the task that has files of this one, if that one waits for it."""
     held = exclusive_files.find_holder(row.pk) if row.exclusive else None

@@ -172,7 +172,7 @@ def detail(visit: Visit, task_id: UUID) -> TaskPage:
         last=own_attempts[-1] if own_attempts else None,
         conversations=detail_queries.list_conversations(attempts) if attempts else [],
         traces=link_traces(attempts),
-        traced=[each for each in reversed(attempts) if each.span_count][:TRACES_SHOWN],
+        traced=detail_queries.list_traced(attempts)[:TRACES_SHOWN],
         failures=failures,
         source=detail_queries.find_source(attempts),
         flaky=detail_queries.find_flaky_check(attempts),

@@ -33,13 +33,13 @@ logger = logging.getLogger(__name__)
 
 KINDS: Sequence[RowKind] = (
     session_rows.KIND,
-    trace_rows.KIND,
     plan_rows.KIND,
     task_rows.KIND,
     task_rows.PAYLOADS,
     instruction_rows.KIND,
     escalation_rows.KIND,
     escalation_rows.PERMISSIONS,
+    trace_rows.KIND,
 )
 OFF = "off"
 # A run ends after about this long; the next one continues.

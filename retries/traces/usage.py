@@ -37,8 +37,9 @@ def read_usage(attributes: Mapping[str, Any]) -> dict[str, Any] | None:
 def read_number(attributes: Mapping[str, Any], names: Iterable[str], *, most: int) -> float | None:
     for name in names:
         value = attributes.get(name)
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if is_number and math.isfinite(value) and 0 <= value <= most:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            continue
+        if math.isfinite(value) and 0 <= value <= most:
             return float(value)
     return None
 
