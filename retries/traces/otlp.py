@@ -10,6 +10,7 @@ from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -20,7 +21,7 @@ from ledger.secrets.forms import LONGEST_SECRET
 from ledger.secrets.names import is_secret_name
 from ledger.secrets.redaction import clean, redacted, stripped
 from ledger.tracing import genai_attributes as genai
-from retries.attempts.report_fields import clean_text
+from ledger.values.text import truncate
 from retries.traces.usage import read_usage
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
@@ -154,7 +155,7 @@ def read_span(span: Any, resource: Mapping[str, Any], read_id: Any) -> SentSpan 
         trace_id=trace_id,
         span_id=span_id,
         parent_id=parent_id if is_id(parent_id, 16) else "",
-        name=clean_text(span.name[: NAME_LENGTH + LONGEST_SECRET], NAME_LENGTH) or "unnamed",
+        name=clean_label(span.name, NAME_LENGTH) or "unnamed",
         kind=min(max(span.kind, 0), 5),
         started_at=started_at,
         ended_at=max(started_at, ended_at),
@@ -180,8 +181,8 @@ def read_time(nanoseconds: int) -> datetime | None:
 
 def read_uuid(value: Any) -> UUID | None:
     try:
-        return UUID(value)
-    except (ValueError, TypeError, AttributeError):
+        return UUID(value) if isinstance(value, str) else None
+    except ValueError:
         return None
 
 
@@ -235,7 +236,7 @@ def clean_attributes(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
         if room <= 0:
             left_out += 1
             continue
-        key = clean_text(name[: KEY_LENGTH + LONGEST_SECRET], KEY_LENGTH)
+        key = clean_label(name, KEY_LENGTH)
         cleaned = clean_value(value, is_secret=is_secret_name(name))
         if isinstance(cleaned, list | dict) and len(text := to_json(cleaned)) > VALUE_BYTES:
             cleaned = clean(text.decode(), limit_bytes=VALUE_BYTES)
@@ -250,7 +251,7 @@ def clean_attributes(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 def clean_value(value: Any, *, is_secret: bool = False) -> Any:
     if isinstance(value, dict):
         return {
-            clean_text(name[: KEY_LENGTH + LONGEST_SECRET], KEY_LENGTH): clean_value(
+            clean_label(name, KEY_LENGTH): clean_value(
                 each, is_secret=is_secret or is_secret_name(name)
             )
             for name, each in value.items()
@@ -259,12 +260,32 @@ def clean_value(value: Any, *, is_secret: bool = False) -> Any:
         return [clean_value(each, is_secret=is_secret) for each in value]
     if not isinstance(value, str):
         return value
-    # Only the start is stored. A secret that begins in it ends in the part that is searched; the
-    # rest of that part may end with half a secret and is dropped.
-    searched = value[: VALUE_BYTES + LONGEST_SECRET]
-    masked: str = redacted({"secret": searched})["secret"] if is_secret else redacted(searched)
-    if len(searched) == len(value):
+    masked = mask_start(value, VALUE_BYTES, is_secret=is_secret)
+    if len(value) <= VALUE_BYTES + LONGEST_SECRET:
         return clean(masked, limit_bytes=VALUE_BYTES)
     mark = f"\n[… cut: {len(value)} characters were sent]"
-    start = stripped(masked[: max(0, len(masked) - LONGEST_SECRET)]).encode()
-    return start[: VALUE_BYTES - len(mark.encode())].decode(errors="ignore") + mark
+    start = stripped(masked).encode()[: VALUE_BYTES - len(mark.encode())]
+    return start.decode(errors="ignore") + mark
+
+
+def clean_label(text: str, limit: int) -> str:
+    # Names repeat from span to span.
+    return clean_known(text, limit) if len(text) <= LONG_TEXT else clean_name(text, limit)
+
+
+def clean_name(text: str, limit: int) -> str:
+    return truncate(stripped(mask_start(text, limit)), limit)
+
+
+clean_known = lru_cache(maxsize=4096)(clean_name)
+
+
+def mask_start(text: str, limit: int, *, is_secret: bool = False) -> str:
+    """Return the start of a text without secrets, as much as `limit` needs."""
+    # A secret that begins within the limit ends in the part that is searched. The end of that part
+    # may be half a secret, and is dropped.
+    searched = text[: limit + LONGEST_SECRET]
+    masked: str = redacted({"secret": searched})["secret"] if is_secret else redacted(searched)
+    if len(searched) == len(text):
+        return masked
+    return masked[: max(0, len(masked) - LONGEST_SECRET)]
