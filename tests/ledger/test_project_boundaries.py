@@ -56,7 +56,6 @@ UNIQUE_IN_ALL_PROJECTS = {
 # columns without a foreign key that name a row of one project
 REFER_WITHOUT_KEY = {
     ("ledger_session", "agent_id"),
-    ("retries_attemptspan", "attempt_id"),
     ("retries_activitycount", "agent_id"),
     ("retries_ongoingcondition", "subject_id"),
 }
