@@ -50,7 +50,10 @@ EXAMPLE = {
 }
 CONTENT: dict[str, Any] = {
     otlp.JSON: {"schema": {"type": "object"}, "example": EXAMPLE},
-    otlp.PROTOBUF: {"schema": {"type": "string", "format": "binary"}},
+    otlp.PROTOBUF: {
+        "schema": {"type": "string", "format": "binary"},
+        "example": "the same message as protobuf",
+    },
 }
 
 
