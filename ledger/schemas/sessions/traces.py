@@ -2,7 +2,6 @@
 
 from ledger.schemas.shapes import Part, Shape, field
 
-
 EXAMPLE = {
     "rejectedSpans": "2",
     "errorMessage": "Not stored: 2 spans without a valid trace id, span id, start and end.",
