@@ -70,6 +70,7 @@ from retries.api.policies import policy as policies
 from retries.api.sessions import imports as session_imports
 from retries.api.sessions import session as sessions
 from retries.api.sessions import tasks as session_tasks
+from retries.api.sessions import traces
 from retries.api.settings import budgets, on_call
 
 logger = logging.getLogger(__name__)
@@ -148,6 +149,7 @@ ROUTERS = tuple(
         session_imports,
         session_tasks,
         sessions,
+        traces,
         events,
         stats,
     )

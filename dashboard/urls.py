@@ -77,6 +77,7 @@ from dashboard.tasks import export_views as task_exports
 from dashboard.tasks import output_views as task_outputs
 from dashboard.tasks import retry_views as task_retries
 from dashboard.tasks import views as tasks
+from dashboard.tasks.spans import views as task_spans
 from dashboard.tokens import views as tokens
 from ledger.authorization.permissions import ENTER
 
@@ -117,6 +118,8 @@ urlpatterns = [
         "task_contexts", "ledger.view_task"),
     page("tasks/<uuid:task_id>/attempts/<int:number>/output/", task_outputs.read,
         "task_output", "ledger.view_task"),
+    page("tasks/<uuid:task_id>/spans/<int:number>/", task_spans.index,
+        "task_spans", "ledger.view_task"),
     form("tasks/<uuid:task_id>/change-and-retry/", task_retries.edit,
         "task_retry", "ledger.change_task"),
     action("tasks/<uuid:task_id>/<slug:verb>/", task_actions.act, "task_act", "ledger.change_task"),

@@ -20,6 +20,7 @@ from ledger.journal import SYSTEM, Stamp
 from ledger.markers import create_marker
 from ledger.models import (
     Agent,
+    Attempt,
     Budget,
     Instruction,
     Membership,
@@ -44,6 +45,8 @@ from retries.escalations import answering
 from retries.escalations.choices import Choice
 from retries.insight.experiments import start_experiment
 from retries.models import (
+    AttemptSpan,
+    AttemptTrace,
     Channel,
     Escalation,
     EscalationPolicy,
@@ -126,6 +129,18 @@ def make_world(agent: Agent, now: datetime) -> World:
         stamp=Stamp(SYSTEM, now),
         channel="page",
         undo_for=timedelta(hours=1),
+    )
+    traced = Attempt.objects.get(task=task)
+    AttemptTrace.objects.create(project=project, attempt=traced, spans=1, updated_at=now)
+    AttemptSpan.objects.create(
+        attempt=traced,
+        trace_id="4bf92f3577b34da6a3ce929d0e0e4736",
+        span_id="00f067aa0ba902b7",
+        name=f"Call {MARK}",
+        kind=3,
+        status=0,
+        started_at=start,
+        ended_at=now,
     )
     fix = teach_fix(agent, start)
     letter = buried(f"Bury {MARK}", agent=agent, now=start, error=f"{MARK} broke")

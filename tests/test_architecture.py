@@ -124,6 +124,7 @@ def test_each_part_of_an_attempt_has_one_writer() -> None:
         "retries/attempts/live_attempt.py",
         "retries/claiming/statements.py",
         "retries/retry_context/storing.py",
+        "retries/traces/storing.py",
         *DELETERS,
     }
 

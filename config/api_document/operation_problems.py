@@ -166,6 +166,7 @@ OPERATIONS: dict[str, set[str]] = {
     "tokens_create": {"unknown_agent"},
     "tokens_list": LIST,
     "tokens_rotate": {"invalid_transition"},
+    "traces_create": {"payload_too_large", "traces_busy", "unsupported_media_type"},
     "webhooks_list": LIST,
     "webhooks_redeliver": {"invalid_transition"},
     "webhooks_update": LOCKED,

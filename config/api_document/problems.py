@@ -64,6 +64,7 @@ STATUS = {
     "rate_limited": 429,
     "too_many_auth_failures": 429,
     "flush_exhausted": 503,
+    "traces_busy": 503,
     "project_moving": 503,
 }
 

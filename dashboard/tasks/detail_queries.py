@@ -13,7 +13,7 @@ from ledger.states import Proof, TaskState
 from ledger.tasks import exclusive_files
 from ledger.tasks.lineage import select_lineage
 from retries.failures.stuck_tasks import FOR_PEOPLE
-from retries.models import AttemptDiff, Escalation
+from retries.models import AttemptDiff, AttemptTrace, Escalation
 from retries.retry_context.flaky import FlakyCheck, find_flaky_checks
 from retries.retry_context.history import MARKS
 from retries.states import Answer, EscalationState
@@ -48,8 +48,15 @@ def list_attempts(task: Task) -> list[Attempt]:
     """Return the last attempts, oldest first, also those of earlier runs."""
     # Each comes with its failure, and with the failure's `pattern_id`.
     rows = Attempt.objects.filter(task__in=select_lineage(task)).select_related("failure")
-    rows = rows.annotate(pattern_id=F("failure__grouped__pattern"), **MARKS).defer("report_digest")
+    spans = AttemptTrace.objects.filter(attempt=OuterRef("pk")).values("spans")
+    rows = rows.annotate(pattern_id=F("failure__grouped__pattern"), span_count=Subquery(spans))
+    rows = rows.annotate(**MARKS).defer("report_digest")
     return list(rows.order_by("-number")[:ATTEMPTS_SHOWN])[::-1]
+
+
+def list_traced(attempts: list[Any]) -> list[Attempt]:
+    """Return the attempts whose program sent spans, newest first."""
+    return [each for each in reversed(attempts) if each.span_count]
 
 
 def find_holder(row: Task) -> Task | None:

@@ -114,6 +114,7 @@ class TaskPage(PageContext):
     last: Attempt | None
     conversations: list[Conversation]
     traces: list[tuple[Attempt, str]]
+    traced: list[Attempt]
     failures: list[Failure]
     source: AttemptDiff | None
     flaky: FlakyCheck | None
@@ -171,6 +172,7 @@ def detail(visit: Visit, task_id: UUID) -> TaskPage:
         last=own_attempts[-1] if own_attempts else None,
         conversations=detail_queries.list_conversations(attempts) if attempts else [],
         traces=link_traces(attempts),
+        traced=detail_queries.list_traced(attempts)[:TRACES_SHOWN],
         failures=failures,
         source=detail_queries.find_source(attempts),
         flaky=detail_queries.find_flaky_check(attempts),

@@ -413,6 +413,10 @@ class Attempt(models.Model):
             models.Index(
                 fields=["agent", "id"], condition=Q(usage__isnull=False), name="attempt_with_usage"
             ),
+            # for spans that name only their trace: see retries/traces/storing.py
+            models.Index(
+                fields=["trace_id", "id"], condition=~Q(trace_id=""), name="attempt_trace"
+            ),
         ]
 
     def __str__(self) -> str:

@@ -79,8 +79,9 @@ class AttemptOut(Shape):
         {"decision": "wait", "reason": "attempts_left"},
     )
     usage: dict[str, Any] | None = field(
-        "the tokens and the cost that its report named: input_tokens, cached_tokens, "
-        "output_tokens, cost_usd, and model; null without them",
+        "the tokens and the cost that its report named, or else its spans: input_tokens, "
+        "cached_tokens, output_tokens, cost_usd, model, and source if it is 'spans'; null "
+        "without them",
         {"input_tokens": 52100, "output_tokens": 1840, "cost_usd": 0.21},
     )
     checks: list[dict[str, Any]] = field(

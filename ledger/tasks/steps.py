@@ -11,9 +11,9 @@ AFTER_ENQUEUE: list[Callable[[list[tuple[Row, Any]], Stamp], None]] = []
 # After a plan was imported, or would be by a dry run: see `retries.plans.importing`. A step returns
 # warnings.
 AFTER_IMPORT: list[Callable[[Any, Any, Stamp], list[str]]] = []
-# After a report has ended an attempt, or a heartbeat has told its usage so far: the task as it was,
-# with `usage_before` from an earlier heartbeat, and the usage. A step returns whether it has moved
-# the task.
+# After a report has ended an attempt, or a heartbeat or spans have told its usage so far: the task
+# as it was, with the `usage_before` of the attempt, and its usage. A step returns whether it has
+# moved the task.
 AFTER_REPORT: list[Callable[[Row, dict[str, Any], Stamp], bool]] = []
 # An answer that grants more: the escalation and the person's words.
 GRANT: list[Callable[[Any, str, Stamp], None]] = []

@@ -33,7 +33,7 @@ CLOCK = clock("budgets")
 
 
 def count_report(row: Row, stored: dict[str, Any], stamp: Stamp) -> bool:
-    """Count the usage that a report or a heartbeat tells; return whether its own task was moved.
+    """Count the usage that a report, a heartbeat, or spans tell; return whether its task was moved.
 
     A person is then asked about that task.
     """

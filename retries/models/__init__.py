@@ -30,13 +30,21 @@ from retries.models.permission import (
     PermissionRuleQuerySet,
 )
 from retries.models.retry_policy import RetryPolicy
-from retries.models.stored_context import AttemptDiff, AttemptOutput, StoredContext
+from retries.models.stored_context import (
+    AttemptDiff,
+    AttemptOutput,
+    AttemptSpan,
+    AttemptTrace,
+    StoredContext,
+)
 
 __all__ = [
     "AckTarget",
     "ActivityCount",
     "AttemptDiff",
     "AttemptOutput",
+    "AttemptSpan",
+    "AttemptTrace",
     "Channel",
     "ContextExperiment",
     "Delivery",

@@ -1,9 +1,10 @@
-"""Retry contexts as they were given, and the changes and the output of an attempt."""
+"""Retry contexts as they were given, and the changes, output, and spans of an attempt."""
 
 from django.db import models
 from django.db.models import Q
 
-from ledger.models import Attempt
+from ledger.models import Attempt, Project
+from ledger.models.fields import key
 
 
 class StoredContext(models.Model):
@@ -70,3 +71,67 @@ class AttemptOutput(models.Model):
 
     def __str__(self) -> str:
         return f"output of {self.attempt_id} from byte {self.at}"
+
+
+class AttemptTrace(models.Model):
+    """The number of spans that an attempt's program sent, and the usage that they brought.
+
+    Spans of one attempt are stored under a lock on this row.
+    """
+
+    id = key()
+    project = models.ForeignKey(Project, models.PROTECT, db_index=False)
+    attempt = models.OneToOneField(Attempt, models.CASCADE, related_name="+")
+    spans = models.IntegerField(db_default=0, help_text="spans that are stored")
+    dropped = models.IntegerField(
+        db_default=0, help_text="spans that were sent beyond the limit and are not stored"
+    )
+    usage = models.JSONField(null=True, help_text="tokens and cost that its spans added")
+    updated_at = models.DateTimeField(help_text="when the last spans came")
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(spans__gte=0, dropped__gte=0), name="attempt_trace_counts"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"trace of {self.attempt_id}"
+
+
+class AttemptSpan(models.Model):
+    """A span of OpenTelemetry that an attempt's program sent."""
+
+    pk = models.CompositePrimaryKey("attempt_id", "trace_id", "span_id")
+    # The statement that writes it holds the attempt's trace, which refers to the attempt.
+    attempt = models.ForeignKey(
+        Attempt, models.CASCADE, db_index=False, db_constraint=False, related_name="+"
+    )
+    trace_id = models.CharField(max_length=32)
+    span_id = models.CharField(max_length=16)
+    parent_id = models.CharField(max_length=16, db_default="")
+    name = models.CharField(max_length=200)
+    kind = models.SmallIntegerField(help_text="as OTLP numbers them: 3 is a client's")
+    started_at = models.DateTimeField()
+    ended_at = models.DateTimeField()
+    status = models.SmallIntegerField(help_text="0 unset, 1 ok, 2 error")
+    message = models.TextField(db_default="", help_text="of the status")
+    attributes = models.JSONField(db_default={}, help_text="its own and those of its resource")
+    usage = models.JSONField(null=True, help_text="model, tokens and cost")
+    counted = models.BooleanField(
+        db_default=False, help_text="whether its usage counts for the attempt"
+    )
+
+    class Meta:
+        indexes = [
+            # the calls of models below a span
+            models.Index(
+                fields=["attempt", "parent_id"],
+                condition=Q(counted=True),
+                name="attempt_span_counted",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.name

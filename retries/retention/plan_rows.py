@@ -1,10 +1,11 @@
 """Plans that are over, each with all its tasks in one transaction."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from uuid import UUID
 
 from ledger.database import sql
 from retries.retention import task_rows
+from retries.retention.archives import Record
 from retries.retention.row_kind import Held, RowKind, hold, list_json, select_records
 
 # A rule for a plan keeps it, and so does a link of one of its tasks to a task elsewhere.
@@ -22,6 +23,10 @@ order by 1"""
 TASKS = "select id from ledger_task where plan_id = any(%(ids)s) order by id"
 PLANS = """(select * from ledger_plan where id = any(%(ids)s) order by id) l
     join ledger_project p on p.id = l.project_id"""
+
+
+def read_traces(ids: Sequence[UUID]) -> Iterator[list[Record]]:
+    return task_rows.read_traces([row["id"] for row in sql.run(TASKS, ids=list(ids))])
 
 
 def delete_plans(ids: Sequence[UUID]) -> None:
@@ -53,4 +58,5 @@ KIND = RowKind(
         ),
     ],
     delete_rows=delete_plans,
+    more_records=read_traces,
 )

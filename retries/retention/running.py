@@ -23,6 +23,7 @@ from retries.retention import (
     plan_rows,
     session_rows,
     task_rows,
+    trace_rows,
 )
 from retries.retention.archives import ROWS, ArchiveBusy, Writer, open_writer
 from retries.retention.pace import Pace
@@ -38,6 +39,7 @@ KINDS: Sequence[RowKind] = (
     instruction_rows.KIND,
     escalation_rows.KIND,
     escalation_rows.PERMISSIONS,
+    trace_rows.KIND,
 )
 OFF = "off"
 # A run ends after about this long; the next one continues.

@@ -6,13 +6,16 @@ about it is open; and as long as any task that it is linked to by a replay or a 
 Tasks of a plan go with their plan: see `plan_rows`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from uuid import UUID
 
+from ledger.database import sql
 from ledger.moves import FINAL_STATES
 from ledger.sessions.statements import FORGET_ATTEMPTS, FORGET_TASKS
 from ledger.states import InstructionState, TaskState
 from retries.failures.past_failures import keep_counts
+from retries.retention import trace_rows
+from retries.retention.archives import Record
 from retries.retention.row_kind import RowKind, list_json, run_all, select_records
 
 # the only key of a payload that was deleted; its value is the time
@@ -98,6 +101,7 @@ def select_task_records(condition: str) -> str:
 
 
 ATTEMPT_IDS = "(select id from ledger_attempt where task_id = any(%(ids)s))"
+TRACE_IDS = f"select id from retries_attempttrace where attempt_id in {ATTEMPT_IDS} order by id"
 DELETE = (
     # what refers to a task and stays forgets it
     FORGET_TASKS,
@@ -109,6 +113,7 @@ DELETE = (
     f"delete from retries_storedcontext where attempt_id in {ATTEMPT_IDS}",
     f"delete from retries_attemptdiff where attempt_id in {ATTEMPT_IDS}",
     f"delete from retries_attemptoutput where attempt_id in {ATTEMPT_IDS}",
+    *(f"{each} where attempt_id in {ATTEMPT_IDS}" for each in trace_rows.DELETE),
     "delete from retries_escalation where task_id = any(%(ids)s)",
     "delete from ledger_failure where task_id = any(%(ids)s)",
     "delete from ledger_deadletter where task_id = any(%(ids)s)",
@@ -135,6 +140,11 @@ UNTIE = (
 )
 
 
+def read_traces(ids: Sequence[UUID]) -> Iterator[list[Record]]:
+    rows = sql.run(TRACE_IDS, ids=list(ids))
+    return trace_rows.read_traces([row["id"] for row in rows])
+
+
 def delete_tasks(ids: Sequence[UUID]) -> None:
     # The counts of their failures and fixes stay.
     keep_counts(ids)
@@ -153,6 +163,7 @@ KIND = RowKind(
     deletable=DELETABLE,
     records=[select_task_records("id = any(%(ids)s)")],
     delete_rows=delete_tasks,
+    more_records=read_traces,
 )
 
 

@@ -161,6 +161,7 @@ LEFT_OUT = {
     "markers_delete": "the page Activity deletes them; the Python client has it",
     "markers_list": "the pages draw them; the Python client lists them",
     "me_get": "`tenfour doctor` prints it",
+    "traces_create": "OpenTelemetry's exporters send spans",
     "stats_get": "for dashboards; the Python client has it",
 }
 RENDERINGS = ("renderings_", "plans_get_")  # `tenfour export` writes them as files

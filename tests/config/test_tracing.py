@@ -28,7 +28,12 @@ from tests.waiting import PATIENCE_S, wait_until
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 OTHER = "0af7651916cd43dd8448eb211c80319c"
 # redis-py imports the SDK's metrics where it finds them.
-LOADED = ("opentelemetry.sdk.trace", "opentelemetry.exporter")
+LOADED = (
+    "opentelemetry.sdk.trace",
+    "opentelemetry.exporter",
+    "opentelemetry.proto",
+    "google.protobuf",
+)
 TEMPLATE = "https://traces.example.org/trace/{trace_id}?span={span_id}"
 
 

@@ -116,6 +116,7 @@ def test_lists_settings_and_forms_run_as_many_statements_for_many_rows(
         f"/settings/notifications/?edit={ids['notification_rule_id']}",
         f"/settings/notifications/?channel={ids['channel_id']}",
         f"/tasks/{ids['task_id']}/contexts/",
+        f"/tasks/{ids['task_id']}/spans/1/",
         f"/agents/connect/?token={ids['token_id']}",
         f"/agents/connect/{ids['token_id']}/",
         f"/instructions/{ids['ignored_id']}/edit/",

@@ -45,6 +45,8 @@ TABLES: Mapping[str, str] = {
     "retries_storedcontext": OF_ATTEMPT,
     "retries_attemptdiff": OF_ATTEMPT,
     "retries_attemptoutput": OF_ATTEMPT,
+    "retries_attempttrace": IN_PROJECT,
+    "retries_attemptspan": OF_ATTEMPT,
     "ledger_failure": OF_TASK,
     "ledger_deadletter": IN_PROJECT,
     "ledger_instruction": IN_PROJECT,

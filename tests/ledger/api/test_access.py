@@ -41,7 +41,7 @@ MAY = {
     ),
     "agent orchestrator operator": (
         *("tasks_create", "sessions_import", "sessions_create", "sessions_store_messages"),
-        *("sessions_flush", "sessions_retry"),
+        *("sessions_flush", "sessions_retry", "traces_create"),
     ),
     "agent operator": ("escalations_withdraw",),
     "agent": (

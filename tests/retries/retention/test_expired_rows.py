@@ -36,7 +36,7 @@ DAY = timedelta(days=1)
 # modules whose statements delete rows by their age
 DELETING = (
     *(f"retries/retention/{kind}_rows.py" for kind in ("task", "plan", "instruction")),
-    *(f"retries/retention/{kind}_rows.py" for kind in ("escalation", "session")),
+    *(f"retries/retention/{kind}_rows.py" for kind in ("escalation", "session", "trace")),
     "ledger/sessions/statements.py",
     "ledger/idempotency.py",
     "ledger/markers.py",

@@ -159,6 +159,7 @@ def test_what_is_over_goes_whole_and_what_is_needed_stays(
         "permissions": 0,
         "instructions": len(settled),
         "escalations": 0,
+        "traces": 0,
     }
     assert set(Task.objects.values_list("pk", flat=True)) == set(kept)
     assert tasks == len(kept) + len(gone) + len(planned)
@@ -323,10 +324,10 @@ def test_two_runs_at_once_do_no_harm(agent: Agent, folder: Path, settings: Any) 
 
 @pytest.fixture
 def short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a run last for ten looks at the clock, and each search find one row."""
+    """Let a run last for twelve looks at the clock, and each search find one row."""
     looks = count()
     monkeypatch.setattr(running, "time", SimpleNamespace(monotonic=lambda: next(looks)))
-    monkeypatch.setattr(running, "SLICE_SECONDS", 10)
+    monkeypatch.setattr(running, "SLICE_SECONDS", 12)
     kinds = [replace(kind, searched=1) for kind in running.KINDS]
     monkeypatch.setattr(running, "KINDS", kinds)
 

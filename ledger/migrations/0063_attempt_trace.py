@@ -1,0 +1,19 @@
+"""Find the attempts of a trace."""
+
+from typing import ClassVar
+
+from django.db.migrations import Migration as BaseMigration
+from django.db.models import Q
+
+from ledger.migrations._steps import build_beside_writers, index
+
+
+class Migration(BaseMigration):
+    atomic = False
+    dependencies: ClassVar = [("ledger", "0060_reason_verbs")]
+
+    operations: ClassVar = [
+        *build_beside_writers(
+            "attempt", index("attempt_trace", "trace_id", "id", condition=~Q(trace_id=""))
+        )
+    ]
