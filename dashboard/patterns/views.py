@@ -7,13 +7,14 @@ from uuid import UUID
 from django.http import Http404
 
 from dashboard.actions import list_allowed
+from dashboard.assignment import read_comments
 from dashboard.charts.markers import ChartMarkers, read_markers
 from dashboard.frame.live_updates import read_live_key
 from dashboard.frame.rendering import PageContext, Visit, live_page
 from dashboard.patterns import queries
 from dashboard.patterns.listing import PATTERNS
 from dashboard.patterns.queries import Days, Example, MarkerBefore
-from ledger.models import Agent
+from ledger.models import Agent, Event
 from retries.failures import figures
 from retries.failures.fixes import reading as fixes
 from retries.failures.fixes import suggestions
@@ -65,6 +66,7 @@ class PatternPage(PageContext):
     markers: ChartMarkers
     before: MarkerBefore | None
     agents: list[Agent]
+    comments: list[Event]
     failures: list[Grouped]
     examples: list[Example]
     merged: list[str]
@@ -103,6 +105,7 @@ def detail(visit: Visit, pattern_id: UUID) -> PatternPage:
         markers=read_markers(row.project, visit.now - queries.SPAN, visit.now),
         before=queries.find_marker_before(row),
         agents=queries.list_agents(row),
+        comments=read_comments(row),
         failures=failures[: queries.FAILURES_SHOWN],
         examples=queries.pick_examples(failures),
         merged=figures.list_merged_templates(row),

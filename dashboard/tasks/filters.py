@@ -26,6 +26,7 @@ class TaskQuery(StateQuery):
     plan: Values = ANY
     reason: Values = ANY
     proof: Values = ANY
+    assignee: Values = ANY
     error: Values = ANY
     pattern: Values = ANY
     older: timedelta | None = None  # the time since the last change
@@ -69,6 +70,7 @@ KEYS: Keys = {
     "attempts": read_bound("attempts"),
     "reason": Names(tuple(BlockedReason.values)),
     "proof": Names(tuple(Proof.values)),
+    "assignee": Names(),
 }
 LETTER_KEYS: Keys = {
     "agent": Names(),
@@ -82,6 +84,7 @@ LETTER_KEYS: Keys = {
     "created": read_period("created", "failed"),
     "attempts": read_bound("attempts"),
     "reason": Names(),
+    "assignee": Names(),
 }
 
 
