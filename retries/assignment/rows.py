@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from psycopg.types.json import Jsonb
+
 from ledger import journal
 from ledger.database import sql
 from ledger.errors import NotFound
 from ledger.journal import Kind, Stamp
 from ledger.models import Task
+from ledger.secrets.notes import noted
 from ledger.tokens import TrustedCaller
 from retries.assignment.people import build_comment, find_assignee
 from retries.models import FailurePattern
@@ -68,7 +71,7 @@ def assign_statement(noun: Noun) -> str:
             subject=noun.name,
             from_state="null",
             to_state="null",
-            data="jsonb_build_object('user', %(name)s::text)",
+            data="jsonb_build_object('user', %(name)s::text) || %(note)s",
         )
     }) select id from m"""
 
@@ -76,7 +79,9 @@ def assign_statement(noun: Noun) -> str:
 ASSIGN = {noun.name: assign_statement(noun) for noun in (TASK, PATTERN)}
 
 
-def assign(noun: Noun, ids: Iterable[UUID], user: str | None, *, stamp: Stamp) -> list[UUID]:
+def assign(
+    noun: Noun, ids: Iterable[UUID], user: str | None, *, note: str = "", stamp: Stamp
+) -> list[UUID]:
     """Assign rows to the operator with this username, or to no one; return the changed ids."""
     wanted = list(ids)
     rows = noun.model._default_manager.filter(pk__in=wanted).order_by()
@@ -87,6 +92,7 @@ def assign(noun: Noun, ids: Iterable[UUID], user: str | None, *, stamp: Stamp) -
         ids=wanted,
         user=found.pk if found else None,
         name=found.username if found else None,
+        note=Jsonb(noted(note)),
         now=stamp.at,
         **TrustedCaller(stamp.actor, request_id=stamp.request_id).params,
     )

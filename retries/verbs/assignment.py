@@ -7,8 +7,9 @@ from uuid import UUID
 from django.db.models import Q
 
 from ledger.journal import Stamp
+from retries.assignment.people import find_assignee
 from retries.assignment.rows import Noun, assign, comment
-from retries.verbs.verb import Left, Options, Rows, Verb
+from retries.verbs.verb import Left, Options, Rows, Verb, note_of
 
 Find = Callable[[list[UUID]], dict[UUID, UUID]]  # the id of the noun's row -> the id of the row
 
@@ -23,13 +24,16 @@ def make_assign(
     """Return the verb that assigns rows; `path` leads from them to the rows that are assigned."""
 
     def run(ids: list[UUID], options: Options, stamp: Stamp) -> list[UUID]:
-        found = find(ids)
-        return [found[id] for id in assign(noun, found, options["user"] or None, stamp=stamp)]
+        found, user, note = find(ids), options["user"] or None, note_of(options)
+        return [found[id] for id in assign(noun, found, user, note=note, stamp=stamp)]
 
     def fit(rows: Rows, options: Options) -> Rows:
-        if not options["user"]:
+        user = options["user"]
+        projects = rows.order_by().values_list("project", flat=True).distinct()
+        find_assignee(user, noun.permission("change"), *projects)
+        if not user:
             return rows.exclude(**{f"{path}assignee": None})
-        return rows.exclude(**{f"{path}assignee__username": options["user"]})
+        return rows.exclude(**{f"{path}assignee__username": user})
 
     return Verb(
         name=name,
