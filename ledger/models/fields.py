@@ -58,7 +58,7 @@ def key() -> "models.UUIDField[Any, Any]":
     return models.UUIDField(primary_key=True, db_default=UUIDv7(), editable=False)
 
 
-def assignee(**options: Any) -> "models.ForeignKey[Any, Any]":
+def assignee_key(**options: Any) -> "models.ForeignKey[Any, Any]":
     """Return the person who takes care of a row; only `retries.assignment.rows` writes it."""
     return models.ForeignKey(
         settings.AUTH_USER_MODEL,

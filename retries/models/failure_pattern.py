@@ -7,7 +7,7 @@ from django.db.models import F, Q
 
 from ledger.authorization.principal import Principal
 from ledger.models import Agent, Failure, Project
-from ledger.models.fields import UUIDv7, assignee, key
+from ledger.models.fields import UUIDv7, assignee_key, key
 from retries.states import PatternState, Verdict
 
 
@@ -49,7 +49,7 @@ class FailurePattern(models.Model):
         "self", models.PROTECT, null=True, db_index=False, related_name="merged"
     )
     merged_at = models.DateTimeField(null=True)
-    assignee = assignee()
+    assignee = assignee_key()
     shape = models.SmallIntegerField(
         db_default=0, help_text="number of words of the template; 0 if it is not compared"
     )

@@ -30,7 +30,7 @@ def is_for_people(event: Row) -> bool:
 
 def list_names(event: Row) -> list[str]:
     """Return the usernames of those to tell of an event, without the one who caused it."""
-    data, names = event["data"], []
+    data, names = event["data"], list[str]()
     if event["kind"] in COMMENTS:
         names = list(data.get("mentions") or ())
     elif event["kind"] in ASSIGNMENTS and data.get("user"):
