@@ -22,7 +22,7 @@ BUILT_IN: dict[str, tuple[tuple[str, str], ...]] = {
         ("Failed in 24 h", "state:failed changed:24h"),
         ("Tried three times", "attempts:>2"),
         ("Running for 2 h", "state:running older:2h"),
-        ("Mine", "assignee:me"),
+        ("Assigned to me", "assignee:me"),
     ),
     "instructions": (
         ("Waiting for 1 h", "state:waiting older:1h"),
@@ -32,12 +32,12 @@ BUILT_IN: dict[str, tuple[tuple[str, str], ...]] = {
     "deadletters": (
         ("Several attempts", "attempts:>1"),
         ("Older than a day", "older:1d"),
-        ("Mine", "assignee:me"),
+        ("Assigned to me", "assignee:me"),
     ),
     "patterns": (
         ("New in 24 h", "first:24h"),
         ("Regressed", "state:regressed"),
-        ("Mine", "assignee:me"),
+        ("Assigned to me", "assignee:me"),
     ),
     "plans": (("Not moving", "state:active older:1d"), ("New in 7 days", "created:7d")),
     "sessions": (("Stuck buffer", "state:buffering older:1h"), ("Last hour", "newer:1h")),
