@@ -32,11 +32,12 @@ def with_people(rows: QuerySet[Any], noun: Noun, *, path: str = "") -> QuerySet[
     events = Event.objects.about(OuterRef(f"{path}id"))
     said = events.filter(kind__in=(noun.assigned, noun.commented)).order_by("-id")
     line = JSONObject(**{name: name for name in COLUMNS})
-    return rows.annotate(
+    found: QuerySet[Any] = rows.annotate(
         assignee_name=F(f"{path}assignee__username"),
         people=ArraySubquery(people.values("username")[:PEOPLE_SHOWN]),
         said=ArraySubquery(said.values(line=line)[:COMMENTS_SHOWN]),
     )
+    return found
 
 
 def read_comments(row: Any) -> list[Event]:
