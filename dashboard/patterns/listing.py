@@ -144,7 +144,8 @@ class PatternList(Listing[PatternQuery]):
         return pattern_has_words(word)
 
     def load(self, rows: QuerySet[Any], opened: UUID | None) -> QuerySet[Any]:
-        return rows.select_related("project").annotate(assignee_name=F("assignee__username"))
+        found: QuerySet[Any] = rows.annotate(assignee_name=F("assignee__username"))
+        return found.select_related("project")
 
     def for_export(self, rows: QuerySet[Any]) -> QuerySet[Any]:
         found: QuerySet[Any] = rows.annotate(failures=figures.FAILURES)
