@@ -1,4 +1,4 @@
-"""Who takes care of a row, and what people say about it, as the row's page shows them."""
+"""Read who takes care of a row, and what people say about it, for the row's page."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,7 +20,16 @@ from retries.states import TROUBLING
 
 PEOPLE_SHOWN = 30
 COMMENTS_SHOWN = 50  # the newest
-COLUMNS = ("kind", "at", "actor_name", "data")
+COLUMNS = ("at", "actor_name", "data")
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """A comment or an assignment in the journal."""
+
+    at: datetime
+    actor_name: str
+    data: dict[str, Any]
 
 
 def with_people(rows: QuerySet[Any], noun: Noun, *, path: str = "") -> QuerySet[Any]:
@@ -40,10 +49,10 @@ def with_people(rows: QuerySet[Any], noun: Noun, *, path: str = "") -> QuerySet[
     return found
 
 
-def read_comments(row: Any) -> list[Event]:
+def read_comments(row: Any) -> list[Comment]:
     """Return the comments and assignments of a row from `with_people`, oldest first."""
     return [
-        Event(**line | {"at": datetime.fromisoformat(line["at"])}) for line in reversed(row.said)
+        Comment(**line | {"at": datetime.fromisoformat(line["at"])}) for line in reversed(row.said)
     ]
 
 

@@ -7,13 +7,13 @@ from uuid import UUID
 from django.http import Http404
 
 from dashboard.actions import find_asked, list_allowed
-from dashboard.assignment import read_comments
+from dashboard.assignment import Comment, read_comments
 from dashboard.deadletters import queries
 from dashboard.deadletters.listing import DEADLETTERS
 from dashboard.frame.rendering import PageContext, Visit, live_page
 from dashboard.tasks import detail_queries
 from dashboard.wording.json_tree import Node, build_tree, json_size
-from ledger.models import DeadLetter, Event, Failure, Task
+from ledger.models import DeadLetter, Failure, Task
 from retries.verbs import dead_letters
 from retries.verbs.verb import Verb
 
@@ -24,7 +24,7 @@ class DeadLetterPage(PageContext):
     row: Task
     actions: list[Verb]
     asked: Verb | None
-    comments: list[Event]
+    comments: list[Comment]
     failures: list[Failure]
     waiting: int
     payload: Node

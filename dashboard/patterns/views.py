@@ -7,14 +7,14 @@ from uuid import UUID
 from django.http import Http404
 
 from dashboard.actions import list_allowed
-from dashboard.assignment import read_comments
+from dashboard.assignment import Comment, read_comments
 from dashboard.charts.markers import ChartMarkers, read_markers
 from dashboard.frame.live_updates import read_live_key
 from dashboard.frame.rendering import PageContext, Visit, live_page
 from dashboard.patterns import queries
 from dashboard.patterns.listing import PATTERNS
 from dashboard.patterns.queries import Days, Example, MarkerBefore
-from ledger.models import Agent, Event
+from ledger.models import Agent
 from retries.failures import figures
 from retries.failures.fixes import reading as fixes
 from retries.failures.fixes import suggestions
@@ -66,7 +66,7 @@ class PatternPage(PageContext):
     markers: ChartMarkers
     before: MarkerBefore | None
     agents: list[Agent]
-    comments: list[Event]
+    comments: list[Comment]
     failures: list[Grouped]
     examples: list[Example]
     merged: list[str]

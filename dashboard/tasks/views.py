@@ -11,7 +11,7 @@ from django.urls import reverse_lazy
 from dashboard import steps
 from dashboard.actions import find_asked, list_allowed
 from dashboard.agents.presence import breaker_state
-from dashboard.assignment import read_comments
+from dashboard.assignment import Comment, read_comments
 from dashboard.date_range import open_dates
 from dashboard.frame.rendering import Crumb, PageContext, Steps, Visit, live_page
 from dashboard.lists.nearest_names import NameHints, suggest_names
@@ -125,7 +125,7 @@ class TaskPage(PageContext):
     outside: list[str]
     compared: list[ComparedAttempt]
     compared_rows: ComparedRows
-    comments: list[Event]
+    comments: list[Comment]
     history: list[HistoryRow]
     around: Neighbors
     waiting: int
