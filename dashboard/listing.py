@@ -155,8 +155,9 @@ class Listing(Generic[B]):
 
     # ---- rows
 
-    def parse(self, text: str) -> B:
-        return self.query.read(text, self.keys)
+    def parse(self, text: str, viewer: Any = None) -> B:
+        query = self.query.read(text, self.keys)
+        return query.seen_by(viewer) if viewer and "assignee" in self.keys else query
 
     def rows(self, project: Project | None) -> QuerySet[Any]:
         return of_project(self.model._default_manager.all(), project)
@@ -197,8 +198,8 @@ class Listing(Generic[B]):
             found &= Q(pk__in=self.with_ids(every, query.ids).values("pk"))
         return found
 
-    def select(self, text: str, project: Project | None) -> QuerySet[Any]:
-        return self.find(self.parse(text), project)
+    def select(self, text: str, project: Project | None, viewer: Any) -> QuerySet[Any]:
+        return self.find(self.parse(text, viewer), project)
 
     def narrow(self, rows: QuerySet[Any], query: B, project: Project | None) -> QuerySet[Any]:
         """Apply the parts of a query that are more than one condition for one field."""
@@ -309,7 +310,7 @@ class Listing(Generic[B]):
 
     def build_page(self, visit: Visit) -> ListPage | HttpResponse:
         project = visit.scope.project
-        query = self.parse(visit.request.GET.get("q", ""))
+        query = self.parse(visit.request.GET.get("q", ""), visit.request.user)
         dated = open_dates(visit.request, query, self.dates) if self.dates else None
         if dated is not None:
             return dated
@@ -433,7 +434,8 @@ class Listing(Generic[B]):
     def export(self) -> View:
         # The export has exactly the rows of the list, in its order.
         def export(request: HtmxRequest, form: str) -> HttpResponseBase:
-            query, project = self.parse(request.GET.get("q", "")), requested_project(request)
+            query = self.parse(request.GET.get("q", ""), request.user)
+            project = requested_project(request)
             return export_records(
                 self.read_records(query, project, request),
                 list(self.export_columns),
@@ -463,7 +465,7 @@ class Listing(Generic[B]):
         """Return the links from a row's page to its neighbors in the list of the address."""
         if not steps.are_shown(visit):
             return None
-        query = self.parse(visit.request.GET.get("q", ""))
+        query = self.parse(visit.request.GET.get("q", ""), visit.request.user)
         beside = self.find_beside(query, visit, id)
         return steps.build_steps(
             visit, beside, place=self.name, page=self.row_page, with_shift=with_shift

@@ -106,6 +106,7 @@ class Task(Value):
     # the pool that it was sent to, and which of its members may retry it
     pool: str | None = None
     retry_on: str | None = None
+    assignee: str | None = None
     priority: int = 0
     payload: Any = None
     result: Any = None

@@ -54,6 +54,7 @@ class DeadLetter(Value):
     error: str = ""
     reason: str = ""
     retry_count: int = 0
+    assignee: str | None = None
     note: str = ""
     closed_as: str | None = None
     closed_by: str | None = None
@@ -164,6 +165,7 @@ class Pattern(Value):
     example: str = ""
     failures: int = 0
     agents: list[str] = field(default_factory=list)
+    assignee: str | None = None
     note: str = ""
     state_by: str | None = None
     ignored_until: datetime | None = None

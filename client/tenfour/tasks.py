@@ -106,6 +106,7 @@ def tasks(
     q: str | None = None,
     plan: str | None = None,
     ref: str | None = None,
+    assignee: str | None = None,
 ) -> Call[Page[Task]]:
     """List tasks, newest first.
 
@@ -113,7 +114,7 @@ def tasks(
     """
     states = state if state is None or isinstance(state, str) else ",".join(state)
     filters = {"agent": agent, "pool": pool, "type": type, "q": q, "plan": plan, "ref": ref}
-    params = given({"state": states, **filters, "limit": str(PAGE)})
+    params = given({"state": states, **filters, "assignee": assignee, "limit": str(PAGE)})
     return Call("GET", "/v1/tasks", page_of(Task.read), params=params)
 
 
@@ -131,6 +132,17 @@ def change(id: str, *, version: int, **changes: Any) -> Call[Task]:
     if changes.get("not_before"):
         changes["not_before"] = text_of_time(changes["not_before"])
     return Call("PATCH", f"/v1/tasks/{part(id)}", Task.read, changes, headers=headers)
+
+
+def assign(id: str, user: str) -> Call[Task]:
+    """Assign a task to a user, or to no one with an empty name."""
+    return Call("POST", f"/v1/tasks/{part(id)}/assign", Task.read, {"user": user})
+
+
+def comment(id: str, text: str, *, idempotency_key: str | None = None) -> Call[Task]:
+    """Add a comment to a task's events; a person named as `@name` is notified."""
+    path = f"/v1/tasks/{part(id)}/comment"
+    return Call("POST", path, Task.read, {"text": text}, idempotency_key=idempotency_key)
 
 
 def unblock(id: str) -> Call[Task]:

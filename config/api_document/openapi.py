@@ -143,6 +143,7 @@ WITH_ETAG = {
     "standing_instructions_resume",
     "standing_instructions_update",
     "tasks_abort",
+    "tasks_assign",
     "tasks_get",
     "tasks_unblock",
     "tasks_update",

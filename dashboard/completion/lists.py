@@ -51,17 +51,17 @@ class CompletedList:
 
 
 def tasks_of(typed: Typed) -> QuerySet[Task]:
-    query = task_filters.parse(typed.text).agentless()
+    query = task_filters.parse(typed.text).seen_by(typed.person).agentless()
     return task_queries.filter_tasks(query, typed.project)
 
 
 def tasks_in_plan(typed: Typed) -> QuerySet[Task]:
-    query = replace(task_filters.parse(typed.text), plan=ANY)
+    query = replace(task_filters.parse(typed.text).seen_by(typed.person), plan=ANY)
     return task_queries.filter_tasks(query, typed.project)
 
 
 def count_task_states(typed: Typed) -> Mapping[str, int | None]:
-    found = count_tasks(task_filters.parse(typed.text), typed.project)
+    found = count_tasks(task_filters.parse(typed.text).seen_by(typed.person), typed.project)
     return {
         name: None if found.cut & {*of} else sum(found.states.get(state, 0) for state in of)
         for name, of in task_filters.STATES.items()
@@ -73,14 +73,18 @@ def count_task_states(typed: Typed) -> Mapping[str, int | None]:
 
 def states_of(listing: Listing[Any]) -> Source:
     def count(typed: Typed) -> Mapping[str, int]:
-        counts = listing.count_states(listing.parse(typed.text), typed.project)
+        counts = listing.count_states(listing.parse(typed.text, typed.person), typed.project)
         return {name: counts[name] for name in listing.states}
 
     return states(count)
 
 
 def rows_of(listing: Listing[Any]) -> Callable[[Typed], QuerySet[Any]]:
-    return lambda typed: listing.find(replace(listing.parse(typed.text), agent=ANY), typed.project)
+    def find(typed: Typed) -> QuerySet[Any]:
+        query = listing.parse(typed.text, typed.person)
+        return listing.find(replace(query, agent=ANY), typed.project)
+
+    return find
 
 
 def complete(listing: Listing[Any], **sources: Source) -> CompletedList:

@@ -1,12 +1,14 @@
 """The list of dead letters, by cause or by time: `agent:codex error:timeout attempts:>1`."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 from django.db.models import Count, F, Q, QuerySet
 from django.db.models.functions import Lower
 
+from dashboard.assignment import assigned_to
 from dashboard.deadletters import queries
 from dashboard.deadletters.causes import CauseGroup, add_counts, group_by_cause
 from dashboard.frame.rendering import Visit
@@ -47,6 +49,7 @@ class DeadLetterList(Listing[TaskQuery]):
         "plan": equals("task__plan__ref"),
         "reason": equals("reason"),
         "error": any_of(failed_with),
+        "assignee": any_of(partial(assigned_to, path="task__")),
         "older": older_than("failed_at"),
         "failed": within("failed_at", is_creation=True),
         "attempts_over": lambda number: Q(task__attempts__gt=number),
@@ -85,6 +88,7 @@ class DeadLetterList(Listing[TaskQuery]):
         "reason": "reason",
         "error": "error",
         "attempts": "task__attempts",
+        "assignee": "task__assignee__username",
         "failed_at": "failed_at",
         "closed_at": "closed_at",
         "closed_as": "closed_as",

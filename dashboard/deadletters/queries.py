@@ -8,6 +8,7 @@ from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import F, JSONField, OuterRef, QuerySet, Subquery
 from django.db.models.functions import JSONObject, Left
 
+from dashboard.assignment import with_people
 from dashboard.deadletters.causes import CauseCounts
 from dashboard.lists.compiled_queries import compiled
 from dashboard.lists.query_box import BoxQuery
@@ -22,6 +23,7 @@ from ledger.database import sql
 from ledger.database.optional_cache import get_or_compute_slow
 from ledger.models import Attempt, DeadLetter, Failure, Need, Project
 from ledger.states import TaskState
+from retries.assignment.rows import TASK
 from retries.models import FailurePattern
 
 RECENT = 4
@@ -53,6 +55,7 @@ def with_extras(rows: QuerySet[DeadLetter]) -> QuerySet[Any]:
         first_seen="first_seen",
     )
     return rows.select_related("task", "agent", "project").annotate(
+        assignee_name=F("task__assignee__username"),
         cause_pattern=Subquery(
             pattern.order_by("-grouped__failure_id").values(shown=shown)[:1],
             output_field=JSONField(),
@@ -120,7 +123,7 @@ def count_causes(
 
 def find_deadletter(letter_id: UUID) -> Any:
     """Return a dead letter with all its columns, or None."""
-    rows = with_extras(DeadLetter.objects.filter(pk=letter_id))
+    rows = with_people(with_extras(DeadLetter.objects.filter(pk=letter_id)), TASK, path="task__")
     found = rows.select_related("task__plan", "replayed_as").defer("task__plan__source").first()
     add_task_outcomes([found] if found else [])
     return found

@@ -7,6 +7,7 @@ from uuid import UUID
 from django.http import Http404
 
 from dashboard.actions import find_asked, list_allowed
+from dashboard.assignment import Comment, read_comments
 from dashboard.deadletters import queries
 from dashboard.deadletters.listing import DEADLETTERS
 from dashboard.frame.rendering import PageContext, Visit, live_page
@@ -23,6 +24,7 @@ class DeadLetterPage(PageContext):
     row: Task
     actions: list[Verb]
     asked: Verb | None
+    comments: list[Comment]
     failures: list[Failure]
     waiting: int
     payload: Node
@@ -50,6 +52,7 @@ def detail(visit: Visit, letter_id: UUID) -> DeadLetterPage:
         row=letter.task,
         actions=actions,
         asked=find_asked(visit.request, actions),
+        comments=read_comments(letter),
         failures=detail_queries.failures_of(detail_queries.list_attempts(letter.task)),
         waiting=letter.waiting,
         payload=build_tree(letter.payload),

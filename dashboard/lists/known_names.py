@@ -122,6 +122,10 @@ def find_assignees(names: Collection[str], project: Project | None) -> Collectio
     return {*list_people(project), *list_assignees(project)}
 
 
+def list_owners(project: Project | None) -> Iterable[str]:
+    return [ME, NO_ONE, *list_people(project)]
+
+
 def list_channels(project: Project | None) -> Iterable[str]:
     rows = Channel.objects.reaching(project) if project else Channel.objects.all()
     return rows.order_by("name").values_list("name", flat=True)
@@ -220,9 +224,13 @@ SOURCES: Mapping[str, NameSource] = {
     "channel": NameSource("channel", list_channels, find_channels),
     "event": NameSource("event", list_kinds, find_kinds),
 }
+OWNERS = NameSource("assignee", list_owners, find_listed(list_owners))
 # lists with other names, keyed by the name of the list's URL
 OWN: Mapping[str, Mapping[str, NameSource]] = {
+    "tasks": {"assignee": OWNERS},
+    "patterns": {"assignee": OWNERS},
     "deadletters": {
+        "assignee": OWNERS,
         "type": recent("type", newest(DeadLetter.objects.all, "type")),
         "reason": recent("reason", newest(DeadLetter.objects.all, "reason")),
     },

@@ -86,6 +86,17 @@ class BoxQuery:
     # one alternative of each group must fit, beside the query's own fields
     groups: "tuple[tuple[Self, ...], ...]" = ()
 
+    def seen_by(self, person: Any) -> Self:
+        """Return the query with a person's name for `me` as an assignee, also in groups."""
+        groups = tuple(tuple(each.seen_by(person) for each in group) for group in self.groups)
+        assignee: Values = getattr(self, "assignee", ANY)
+        changes: dict[str, Any] = {"groups": groups}
+        if ME in (*assignee.wanted, *assignee.unwanted):
+            own = {ME: person.get_username()}
+            names = (assignee.wanted, assignee.unwanted)
+            changes["assignee"] = Values(*(tuple(own.get(n, n) for n in each) for each in names))
+        return replace(self, **changes)
+
     def having(self, key: str, term: str) -> str:
         """Return the query's text with `term` for `key`, or without the key if it is empty."""
         return query_syntax.add_term(self.without(key), term)

@@ -1,4 +1,4 @@
-"""The fields of an action on many escalations: their answer, a time, or a person."""
+"""The fields of an action on many rows: an answer or a time of escalations, or a person."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -47,7 +47,7 @@ class EscalationFields:
 def read_fields(verb: Verb, rows: QuerySet[Any], visit: Visit) -> EscalationFields:
     if verb is escalations.SNOOZE:
         return EscalationFields([], times=tuple(list_snooze_times(visit.now)))
-    if verb is escalations.ASSIGN:
+    if "user" in verb.takes:
         return EscalationFields([], people=list_people(verb, rows))
     if verb is not escalations.ANSWER:
         return EscalationFields([])

@@ -14,7 +14,7 @@ from dashboard.operations.listing import OPERATIONS
 from ledger.models import DeadLetter, Event, Instruction, Project, Task
 from ledger.states import FINAL, BreakerState
 from ledger.values.text import truncate
-from retries.models import Escalation, Operation, OperationItem
+from retries.models import Escalation, FailurePattern, Operation, OperationItem
 from retries.models.operation import ItemState
 from retries.verbs.verb import Verb
 
@@ -67,6 +67,7 @@ PAGES = {
     "dead_letter": "dashboard:deadletter",
     "escalation": "dashboard:escalation",
     "instruction": "dashboard:instruction",
+    "pattern": "dashboard:pattern",
 }
 
 
@@ -104,6 +105,9 @@ def read_names(noun: str, ids: list[UUID]) -> dict[UUID, tuple[str, str, str]]:
                 row.pk: (title_of(row), row.task.ref or "" if row.task else "", row.state)
                 for row in asked
             }
+        case "pattern":
+            patterns = FailurePattern.objects.filter(pk__in=ids).only("template", "state")
+            return {row.pk: (row.template[:TITLE], "", row.state) for row in patterns}
     sent = Instruction.objects.filter(pk__in=ids).only("content", "state").order_by("id")
     return {row.pk: (truncate(" ".join(row.content.split()), TITLE), "", row.state) for row in sent}
 

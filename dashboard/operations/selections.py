@@ -19,6 +19,7 @@ from dashboard.lists.nearest_names import list_problems
 from dashboard.lists.query_box import BoxQuery
 from dashboard.lists.selection import read_selection
 from dashboard.lists.shared_queries import of_project
+from dashboard.patterns.listing import PATTERNS
 from dashboard.tasks import filters as task_filters
 from dashboard.tasks import queries as task_queries
 from ledger.database import server_time
@@ -42,7 +43,7 @@ class ListedNoun:
 
 
 def filter_tasks(text: str, project: Project | None, viewer: Any) -> QuerySet[Any]:
-    return task_queries.filter_tasks(task_filters.parse(text), project)
+    return task_queries.filter_tasks(task_filters.parse(text).seen_by(viewer), project)
 
 
 def filter_inbox(text: str, project: Project | None, viewer: Any) -> QuerySet[Any]:
@@ -50,7 +51,7 @@ def filter_inbox(text: str, project: Project | None, viewer: Any) -> QuerySet[An
 
 
 def filter_by(listing: Listing[Any]) -> Filter:
-    return lambda text, project, viewer: listing.select(text, project)
+    return lambda text, project, viewer: listing.select(text, project, viewer)
 
 
 NOUNS = {
@@ -67,6 +68,9 @@ NOUNS = {
     ),
     "escalation": ListedNoun(
         Escalation, inbox_filters.parse, filter_inbox, "escalations", "n-escalations"
+    ),
+    "pattern": ListedNoun(
+        FailurePattern, PATTERNS.parse, filter_by(PATTERNS), "patterns", "n-patterns"
     ),
 }
 

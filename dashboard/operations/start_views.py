@@ -128,6 +128,7 @@ def build_question(
         f"{verb.tail}?"
     )
     place = place_of(chosen)
+    has_fields = verb.noun == "escalation" or "user" in verb.takes
     return OperationQuestionPage(
         title=title,
         heading=title.rstrip("?"),
@@ -144,7 +145,7 @@ def build_question(
         takes_priority="priority" in verb.takes,
         takes_fix="fix" in verb.takes,
         takes_agent="agent" in verb.takes,
-        asked=read_fields(verb, rows, visit) if verb.noun == "escalation" else None,
+        asked=read_fields(verb, rows, visit) if has_fields else None,
         agents=agents,
         most_characters=FIX_LENGTH,
         is_dangerous=verb.is_dangerous,

@@ -30,6 +30,7 @@ LABELS = {
     "dead_letter": "Dead letters",
     "instruction": "Instructions",
     "escalation": "Escalations",
+    "pattern": "Patterns",
 }
 
 

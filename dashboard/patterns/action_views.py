@@ -1,4 +1,7 @@
-"""Ignore, resolve or reopen failure patterns, one or many. See `operations` for a retry."""
+"""Ignore, resolve, reopen or assign failure patterns, one or many; comment on one.
+
+See `operations` for a retry.
+"""
 
 from uuid import UUID
 
@@ -13,14 +16,14 @@ from dashboard.frame.navigation import read_scope
 from dashboard.frame.rendering import HtmxRequest, back_to
 from dashboard.lists.selection import list_url, read_selection
 from dashboard.patterns import queries
-from ledger.errors import NotFound
+from ledger.errors import NotFound, Refusal
 from ledger.journal import stamp_of
 from retries.failures.fixes import verdicts as fix_verdicts
 from retries.states import Verdict
 from retries.verbs import patterns
-from retries.verbs.verb import CHANGED_MEANWHILE, Verb
+from retries.verbs.verb import Verb
 
-VERBS = by_slug(patterns.PAGE)
+VERBS = by_slug((*patterns.PAGE, *patterns.PEOPLE))
 
 
 def act(request: HtmxRequest, pattern_id: UUID, verb: str) -> HttpResponse:
@@ -46,15 +49,19 @@ def carry_out(request: HtmxRequest, verb: Verb, ids: list[UUID]) -> None:
     """Act on patterns and say so; what was open can be opened again by the message's button."""
     opened = queries.list_open(ids)
     options = verb.read_form(request.POST)
-    found = verb.change(ids, options, stamp_of(request))
+    try:
+        found = verb.change(ids, options, stamp_of(request))
+    except Refusal as refusal:
+        messages.warning(request, f"Nothing changed. {refusal.detail}")
+        return
     changed, said = len(found), verb.tell(found, ids, options)
-    if changed == len(ids) == len(opened):
+    if verb in patterns.PAGE and changed == len(ids) == len(opened):
         params = read_scope(request).params.copy()
         params.setlist("id", [str(id) for id in opened])
         undo = reverse("dashboard:patterns_act", args=["reopen"])
         toasts.add_message(request, said, undo=f"{undo}?{params.urlencode()}")
     elif not changed:
-        messages.warning(request, CHANGED_MEANWHILE)
+        messages.warning(request, verb.unchanged(ids[0]))
     elif changed < len(ids):
         left = len(ids) - changed
         messages.warning(request, f"{said} {left} left unchanged, because the state has changed.")

@@ -10,6 +10,7 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
 from django.db.models import Value as V
 from django.db.models.functions import Coalesce
 
+from dashboard.assignment import assigned_to
 from dashboard.frame.rendering import Visit
 from dashboard.listing import Column, Listing, ListPage, State, any_of, older_than, within
 from dashboard.lists.query_box import ANY, Names, StateQuery, Values
@@ -39,6 +40,7 @@ class PatternQuery(StateQuery):
     plan: Values = ANY
     pattern: Values = ANY
     error: Values = ANY
+    assignee: Values = ANY
     older: timedelta | None = None  # the time since it was last seen
     seen: Period | None = None
     first: Period | None = None
@@ -74,6 +76,7 @@ class PatternList(Listing[PatternQuery]):
         "plan": Names(),
         "pattern": Names(),
         "error": Names(),
+        "assignee": Names(),
         "older": read_age("older"),
         "seen": read_period("seen"),
         "first": read_period("first"),
@@ -84,6 +87,7 @@ class PatternList(Listing[PatternQuery]):
         "plan": any_of(has_plan),
         "pattern": any_of(named_pattern),
         "error": any_of(failed_with),
+        "assignee": any_of(assigned_to),
         "older": older_than("last_seen"),
         "seen": within("last_seen"),
         "first": within("first_seen"),
@@ -126,6 +130,7 @@ class PatternList(Listing[PatternQuery]):
         "failures": "failures",
         "first_seen": "first_seen",
         "last_seen": "last_seen",
+        "assignee": "assignee__username",
         "ignored_until": "ignored_until",
         "note": "note",
     }
@@ -139,7 +144,8 @@ class PatternList(Listing[PatternQuery]):
         return pattern_has_words(word)
 
     def load(self, rows: QuerySet[Any], opened: UUID | None) -> QuerySet[Any]:
-        return rows.select_related("project")
+        found: QuerySet[Any] = rows.annotate(assignee_name=F("assignee__username"))
+        return found.select_related("project")
 
     def for_export(self, rows: QuerySet[Any]) -> QuerySet[Any]:
         found: QuerySet[Any] = rows.annotate(failures=figures.FAILURES)

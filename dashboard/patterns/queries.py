@@ -4,8 +4,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
+from dashboard.assignment import with_people
 from dashboard.charts.sparklines import Bars, bars
 from dashboard.escalations.inbox.selection import PATTERN_OF
 from dashboard.lists.pagination import PAGE
@@ -19,6 +21,7 @@ from ledger.database import sql
 from ledger.database.optional_cache import get_or_compute_slow
 from ledger.markers import find_markers_before
 from ledger.models import Agent, Marker
+from retries.assignment.rows import PATTERN
 from retries.failures import figures, grouping, stuck_tasks
 from retries.failures.figures import Total
 from retries.failures.stuck_tasks import StuckTasks
@@ -139,10 +142,11 @@ def list_open(ids: Iterable[UUID]) -> list[UUID]:
     return list(rows.values_list("pk", flat=True))
 
 
-def find_pattern(pattern_id: UUID) -> FailurePattern | None:
-    rows = FailurePattern.objects.select_related("project", "merged_into__project")
+def find_pattern(pattern_id: UUID) -> Any:
+    """Return a pattern, or the one that it was merged into."""
+    rows = with_people(FailurePattern.objects.select_related("project"), PATTERN)
     found = rows.filter(pk=pattern_id).first()
-    return found and (found.merged_into or found)
+    return rows.filter(pk=found.merged_into_id).first() if found and found.merged_into_id else found
 
 
 @dataclass(frozen=True, slots=True)

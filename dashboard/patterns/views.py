@@ -7,6 +7,7 @@ from uuid import UUID
 from django.http import Http404
 
 from dashboard.actions import list_allowed
+from dashboard.assignment import Comment, read_comments
 from dashboard.charts.markers import ChartMarkers, read_markers
 from dashboard.frame.live_updates import read_live_key
 from dashboard.frame.rendering import PageContext, Visit, live_page
@@ -65,6 +66,7 @@ class PatternPage(PageContext):
     markers: ChartMarkers
     before: MarkerBefore | None
     agents: list[Agent]
+    comments: list[Comment]
     failures: list[Grouped]
     examples: list[Example]
     merged: list[str]
@@ -103,6 +105,7 @@ def detail(visit: Visit, pattern_id: UUID) -> PatternPage:
         markers=read_markers(row.project, visit.now - queries.SPAN, visit.now),
         before=queries.find_marker_before(row),
         agents=queries.list_agents(row),
+        comments=read_comments(row),
         failures=failures[: queries.FAILURES_SHOWN],
         examples=queries.pick_examples(failures),
         merged=figures.list_merged_templates(row),

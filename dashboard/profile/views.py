@@ -13,6 +13,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.debug import sensitive_post_parameters
 
+from dashboard.assignment import Mine, list_mine
 from dashboard.frame.access import TEXT, takes_form
 from dashboard.frame.navigation import read_scope
 from dashboard.frame.rendering import (
@@ -35,6 +36,7 @@ from ledger.people.members import record_person_event
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfilePage(PageContext):
     user: Any
+    mine: list[Mine]
     theme: str
     time_zone: str
     time_zones: list[str]
@@ -69,6 +71,7 @@ def show(
         crumbs=(SETTINGS,),
         status_code=status_code,
         user=user,
+        mine=list_mine(user, visit.scope.project),
         theme=user.theme or Theme.SYSTEM,
         time_zone=user.time_zone or "",
         time_zones=sorted(available_timezones()),

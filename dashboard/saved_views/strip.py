@@ -22,14 +22,23 @@ BUILT_IN: dict[str, tuple[tuple[str, str], ...]] = {
         ("Failed in 24 h", "state:failed changed:24h"),
         ("Tried three times", "attempts:>2"),
         ("Running for 2 h", "state:running older:2h"),
+        ("Assigned to me", "assignee:me"),
     ),
     "instructions": (
         ("Waiting for 1 h", "state:waiting older:1h"),
         ("Gave up in 24 h", "state:gave-up sent:24h"),
         ("Slow to acknowledge", "ack:>2m"),
     ),
-    "deadletters": (("Several attempts", "attempts:>1"), ("Older than a day", "older:1d")),
-    "patterns": (("New in 24 h", "first:24h"), ("Regressed", "state:regressed")),
+    "deadletters": (
+        ("Several attempts", "attempts:>1"),
+        ("Older than a day", "older:1d"),
+        ("Assigned to me", "assignee:me"),
+    ),
+    "patterns": (
+        ("New in 24 h", "first:24h"),
+        ("Regressed", "state:regressed"),
+        ("Assigned to me", "assignee:me"),
+    ),
     "plans": (("Not moving", "state:active older:1d"), ("New in 7 days", "created:7d")),
     "sessions": (("Stuck buffer", "state:buffering older:1h"), ("Last hour", "newer:1h")),
     "activity": (("By people", "by:people since:24h"), ("Gave up", "kind:instruction.failed")),
@@ -104,7 +113,9 @@ def read_views(
     if project:
         saved = list_saved(project, noun) if saved is None else saved
         known += [(each.name, each.query, each.sort, each.pk, each.created_by) for each in saved]
-    counts = count_rows([query for _, query, *_ in known], project, noun, rows) if rows else {}
+    # the counts are the same for all viewers
+    texts = [query for _, query, *_ in known if "assignee:" not in query]
+    counts = count_rows(texts, project, noun, rows) if rows else {}
     views = [
         View(name, query, by, (query, by) == (text, sort), id, who, counts.get(query))
         for name, query, by, id, who in known

@@ -35,8 +35,19 @@ from ledger.models import Event
 from ledger.values.text import truncate
 from retries.states import Reason
 
+ASSIGNED = (Kind.ESCALATION_ASSIGNED, Kind.TASK_ASSIGNED, Kind.PATTERN_ASSIGNED)
+COMMENTED = (Kind.ESCALATION_COMMENTED, Kind.TASK_COMMENTED, Kind.PATTERN_COMMENTED)
+
 
 def describe_event(event: Event, about: EventSubject) -> EventSentence:
+    if event.kind in ASSIGNED:
+        to = str(event.data.get("user") or "no one")
+        tail, note = f" to {to}", f" · assigned to {to}"
+        return EventSentence("person", who_of(event), "assigned", "", about.quote, tail, note)
+    if event.kind in COMMENTED:
+        said = " ".join(str(event.data.get("text") or "").split())[:QUOTE]
+        tail, note = f": {said}", f" · {said}"
+        return EventSentence("pen", who_of(event), "commented on", "", about.quote, tail, note)
     match event.kind.partition(".")[0]:
         case "instruction":
             return describe_instruction_event(event, about)
@@ -270,10 +281,6 @@ def describe_escalation_event(event: Event, about: EventSubject) -> EventSentenc
             then = f": {EXPIRED.get(str(data.get('on_expiry')), '')}"
             does, note = "got no answer in time about", f" · no answer in time{then}"
             return EventSentence("clock", agent, does, "red", quote, then, note)
-        case Kind.ESCALATION_ASSIGNED:
-            to = str(data.get("user") or "no one")
-            note = f" · assigned to {to}"
-            return EventSentence("person", actor, "assigned", "", quote, f" to {to}", note)
         case Kind.ESCALATION_TOLD:
             to = ", ".join(map(str, data.get("people") or ())) or "no one"
             policy = f"Policy {data.get('policy') or ''}".strip()
@@ -282,9 +289,6 @@ def describe_escalation_event(event: Event, about: EventSubject) -> EventSentenc
             until = str(data.get("until") or "")[:16].replace("T", " ")
             tail, note = f" until {until}", f" · snoozed until {until}"
             return EventSentence("clock", actor, "snoozed", "", quote, tail, note)
-        case Kind.ESCALATION_COMMENTED:
-            said = " ".join(str(data.get("text") or "").split())[:QUOTE]
-            return EventSentence("pen", actor, "commented on", "", quote, f": {said}", f" · {said}")
         case Kind.ESCALATION_RESOLVED:
             did, does = str(data.get("action") or ""), f"answered for {agent}"
             return EventSentence("person", actor, does, "", quote, f": {did}", f" · {did}")

@@ -132,6 +132,10 @@ def describe_cause(event: Event, *, agent: str) -> str:
             return f"{who} {describe_change(data)}"
         case Kind.TASK_REPLAYED if data.get("payload"):
             return f"{who} replayed it as a new task with another {describe_payload(data)}"
+        case Kind.TASK_ASSIGNED:
+            return f"{who} assigned it to {data.get('user') or 'no one'}"
+        case Kind.TASK_COMMENTED:
+            return f"{who}: {data.get('text')}"
         case Kind.TASK_ABORT_REQUESTED:
             return f"{who} asked it to stop{note_suffix(data)}"
     return f"{who} {BY_ACTOR[Kind(event.kind)]}" if event.kind in BY_ACTOR else event.kind

@@ -7,11 +7,13 @@ from uuid import UUID
 from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import Count, F, Min, OuterRef, QuerySet, Subquery
 
+from dashboard.assignment import with_people
 from dashboard.tasks.queries import HEAVY, with_extras
 from ledger.models import Attempt, Failure, Message, Need, Task
 from ledger.states import Proof, TaskState
 from ledger.tasks import exclusive_files
 from ledger.tasks.lineage import select_lineage
+from retries.assignment.rows import TASK
 from retries.failures.stuck_tasks import FOR_PEOPLE
 from retries.models import AttemptDiff, AttemptTrace, Escalation
 from retries.retry_context.flaky import FlakyCheck, find_flaky_checks
@@ -41,7 +43,7 @@ def find_task(task_id: UUID) -> Any:
             dependent_ids=ArraySubquery(dependents[:NEIGHBORS_SHOWN]),
         )
     )
-    return with_extras(rows).first()
+    return with_people(with_extras(rows), TASK).first()
 
 
 def list_attempts(task: Task) -> list[Attempt]:

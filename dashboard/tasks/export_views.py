@@ -25,6 +25,7 @@ COLUMNS = {
     "priority": "priority",
     "attempts": "attempts",
     "attempt_limit": "attempt_limit",
+    "assignee": "assignee__username",
     "error": "error",
     "created_at": "created_at",
     "updated_at": "updated_at",
@@ -34,7 +35,7 @@ COLUMNS = {
 
 
 def export(request: HtmxRequest, form: str) -> HttpResponseBase:
-    query = task_filters.parse(request.GET.get("q", ""))
+    query = task_filters.parse(request.GET.get("q", "")).seen_by(request.user)
     project = requested_project(request)
     sort = read_sort(request.GET.get("sort", ""), order.COLUMNS, 0)
     rows = order.order_all(query, project, sort)

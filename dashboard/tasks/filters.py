@@ -27,6 +27,7 @@ class TaskQuery(StateQuery):
     plan: Values = ANY
     reason: Values = ANY
     proof: Values = ANY
+    assignee: Values = ANY
     error: Values = ANY
     pattern: Values = ANY
     older: timedelta | None = None  # the time since the last change
@@ -79,6 +80,7 @@ KEYS: Keys = {
     "proof": Names(tuple(Proof.values)),
     "payload.NAME": Paths(),
     "result.NAME": Paths(),
+    "assignee": Names(),
 }
 LETTER_KEYS: Keys = {
     "agent": Names(),
@@ -92,6 +94,7 @@ LETTER_KEYS: Keys = {
     "created": read_period("created", "failed"),
     "attempts": read_bound("attempts"),
     "reason": Names(),
+    "assignee": Names(),
 }
 
 

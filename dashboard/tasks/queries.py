@@ -22,6 +22,7 @@ from django.db.models import (
 )
 from django.db.models.functions import Coalesce
 
+from dashboard.assignment import assigned_to
 from dashboard.lists.compiled_queries import compiled
 from dashboard.lists.shared_queries import (
     bound_ids,
@@ -106,6 +107,7 @@ def list_conditions(query: TaskQuery, project: Project | None, *, walks: bool = 
         # only blocked tasks have a reason; with the state, an index finds them
         match_any(query.reason, lambda name: Q(state=TaskState.BLOCKED, blocked_reason=name)),
         match_any(query.proof, has_proof),
+        match_any(query.assignee, assigned_to),
         match_any(query.error, lambda text: Q(id__in=failed_with(text))),
         match_any(query.pattern, lambda text: Q(id__in=failed_in_pattern(text, project))),
         match_age(query.older, "updated_at"),
@@ -137,6 +139,7 @@ def with_extras(rows: QuerySet[Task]) -> QuerySet[Any]:
     # only the head of the queue, because it may be long
     head = ArraySubquery(queue.order_by("-priority", "id").values("id")[:AHEAD_CAP])
     return rows.select_related("agent__breaker", "pool", "project", "plan", "dead_letter").annotate(
+        assignee_name=F("assignee__username"),
         last_outcomes=ArraySubquery(attempts.values("outcome")[:OUTCOMES_SHOWN]),
         running_since=when(TaskState.RUNNING, LIVE.values("started_at")),
         heartbeat_at=when(TaskState.RUNNING, LIVE.values("heartbeat_at")),

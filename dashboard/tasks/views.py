@@ -11,6 +11,7 @@ from django.urls import reverse_lazy
 from dashboard import steps
 from dashboard.actions import find_asked, list_allowed
 from dashboard.agents.presence import breaker_state
+from dashboard.assignment import Comment, read_comments
 from dashboard.date_range import open_dates
 from dashboard.frame.rendering import Crumb, PageContext, Steps, Visit, live_page
 from dashboard.lists.nearest_names import NameHints, suggest_names
@@ -125,6 +126,7 @@ class TaskPage(PageContext):
     outside: list[str]
     compared: list[ComparedAttempt]
     compared_rows: ComparedRows
+    comments: list[Comment]
     history: list[HistoryRow]
     around: Neighbors
     waiting: int
@@ -187,6 +189,7 @@ def detail(visit: Visit, task_id: UUID) -> TaskPage:
         compared_rows=list_rows(
             compared, only_differences=visit.request.GET.get("differences") == "only"
         ),
+        comments=read_comments(row),
         history=describe_history(events, agent=row.agent.name),
         around=around,
         waiting=sum(each.state == TaskState.BLOCKED for each in around.dependents),
@@ -202,7 +205,7 @@ def find_steps(visit: Visit, row: Task) -> Steps | None:
     if not steps.are_shown(visit):
         return None
     params = visit.request.GET
-    query = task_filters.parse(params.get("q", ""))
+    query = task_filters.parse(params.get("q", "")).seen_by(visit.request.user)
     rows = filter_tasks(query, visit.scope.project)
     sort = read_sort_of(params.get("sort", ""), order.COLUMNS, rows)
     beside = order.find_beside_task(query, visit.scope.project, sort, row)
@@ -294,7 +297,7 @@ class TaskListPage(PageContext):
 @live_page("tasks/index.html", "tasks/_tasks.html", current="tasks", of=Task)
 def index(visit: Visit) -> TaskListPage | HttpResponse:
     request, scope = visit.request, visit.scope
-    query = task_filters.parse(request.GET.get("q", ""))
+    query = task_filters.parse(request.GET.get("q", "")).seen_by(request.user)
     if (dated := open_dates(request, query, "changed")) is not None:
         return dated
     counts = count_tasks(query, scope.project)
@@ -324,7 +327,9 @@ def index(visit: Visit) -> TaskListPage | HttpResponse:
             "tasks",
             query.text,
             sort,
-            rows=lambda text: filter_tasks(task_filters.parse(text), scope.project),
+            rows=lambda text: filter_tasks(
+                task_filters.parse(text).seen_by(request.user), scope.project
+            ),
         ),
         facets=read_facets(query, counts, scope.project),
         total=total,

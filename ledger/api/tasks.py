@@ -175,6 +175,7 @@ def as_rows(tasks: TaskQuerySet) -> "QuerySet[Task, Any]":
         *TASK_COLUMNS,
         agent_name=F("agent__name"),
         pool_name=F("pool__name"),
+        assignee_name=F("assignee__username"),
         need_ids=ArraySubquery(needs),
         latest_trace=Subquery(latest),
         files_held_by=RawSQL(holder_of("ledger_task"), (), UUIDField()),  # noqa: S611

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from django.conf import settings
 from django.db import models
 from django.db.models import Func
 from django.db.models.expressions import RawSQL
@@ -55,6 +56,20 @@ CurrentTransaction.output_field = TransactionId()  # type: ignore[assignment]
 
 def key() -> "models.UUIDField[Any, Any]":
     return models.UUIDField(primary_key=True, db_default=UUIDv7(), editable=False)
+
+
+def assignee_key(**options: Any) -> "models.ForeignKey[Any, Any]":
+    """Return the person who takes care of a row; only `retries.assignment.rows` writes it."""
+    return models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        models.SET_NULL,
+        null=True,
+        blank=True,
+        db_index=False,
+        related_name="+",
+        help_text="who takes care of it",
+        **options,
+    )
 
 
 def stamp() -> "models.DateTimeField[Any, Any]":

@@ -9,7 +9,7 @@ from django.db.models import F, Func, Q
 
 from ledger.authorization.principal import Principal
 from ledger.models.agent import Agent, PoolMember
-from ledger.models.fields import key, one_of, rule
+from ledger.models.fields import assignee_key, key, one_of, rule
 from ledger.models.plan import Plan
 from ledger.models.project import Project
 from ledger.states import (
@@ -124,6 +124,7 @@ class Task(models.Model):
         null=True, editable=False, help_text="its budget is used up until then"
     )
     due_noted_at = models.DateTimeField(null=True, editable=False)
+    assignee = assignee_key(db_constraint=False)  # so that inserts stay fast, as above
     current_attempt = models.UUIDField(null=True)
     abort_requested_at = models.DateTimeField(null=True)
     replay_of = models.ForeignKey(
@@ -245,6 +246,9 @@ class Task(models.Model):
                 name="task_of_pool_open",
             ),
             models.Index(fields=["plan", "id"], condition=Q(plan__isnull=False), name="task_plan"),
+            models.Index(
+                fields=["assignee", "id"], condition=Q(assignee__isnull=False), name="task_assignee"
+            ),
             # includes running tasks: an index on that state would cost every claim a write
             models.Index(
                 fields=["plan"],

@@ -158,6 +158,7 @@ class TaskQuery(ListQuery):
     agent: str = Field("", description=AGENT_ID_OR_NAME)
     pool: str = Field("", description="the name or id of a pool that it was sent to")
     type: str = Field("", description="the task's type")
+    assignee: str = Field("", description="the assignee's username")
     q: str = Field("", max_length=200, description="text in the title")
     value: str = Field(
         "",
@@ -199,6 +200,12 @@ class TaskOut(Shape, keyed=True):
         None,
         # Only a member of pools claims a task of one.
         source=lambda row: row.get("pool_name"),
+    )
+    assignee: str | None = field(
+        "the username of the person who takes care of it; null if there is none, and in claims",
+        None,
+        # agents work on it, whoever that is
+        source=lambda row: row.get("assignee_name"),
     )
     retry_on: RetryOn | None = field(
         "the members of its pool that may retry it: any, same or other; null outside a pool", None

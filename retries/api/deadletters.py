@@ -1,8 +1,9 @@
-"""Dead letters over HTTP: list them, replay them, dismiss them."""
+"""Dead letters over HTTP: list, replay, dismiss and assign them, and comment on them."""
 
 from typing import Any
 from uuid import UUID
 
+from django.db.models import F
 from django.http import HttpResponse
 from ninja import Body, Query, Router
 
@@ -17,8 +18,11 @@ from ledger.models.dead_letter import DeadLetterQuerySet
 from ledger.schemas.shared import MOST_ROWS, page_of
 from ledger.tokens import record_bulk_use
 from retries import deadletters
+from retries.api.escalations import PersonAuth
+from retries.assignment.rows import TASK, assign, comment
 from retries.schemas import deadletters as schemas
 from retries.schemas.deadletters import DeadLetterOut
+from retries.schemas.escalations import AssignIn, CommentIn
 
 router = Router(tags=["dead letters"])
 
@@ -39,6 +43,8 @@ def dead_letters_list(
         rows = rows.filter(agent=find_agent_id(request.auth, query.agent))
     if query.type:
         rows = rows.filter(type=query.type)
+    if query.assignee:
+        rows = rows.filter(task__assignee__username=query.assignee, task__assignee__isnull=False)
     filters = query.model_dump(exclude={"limit", "cursor"})
     rows = filter_by_id(rows, query.id)
     page = read_page(rows, limit=query.limit, cursor=query.cursor, filters=filters)
@@ -46,7 +52,8 @@ def dead_letters_list(
 
 
 def visible_letters(request: PrincipalRequest) -> DeadLetterQuerySet:
-    return DeadLetter.objects.visible_to(request.auth).select_related("agent")
+    rows = DeadLetter.objects.visible_to(request.auth).select_related("agent")
+    return rows.annotate(assignee_name=F("task__assignee__username"))
 
 
 def find_letter(request: PrincipalRequest, id: UUID) -> DeadLetter:
@@ -109,7 +116,7 @@ def dead_letters_dismiss(
 
 def closed_body(closed: list[DeadLetter], request: PrincipalRequest, id: UUID) -> dict[str, Any]:
     if closed:
-        return DeadLetterOut.write(closed[0])
+        return DeadLetterOut.write(find_letter(request, id))
     letter = find_letter(request, id)
     if letter.closed_as is None:
         raise InvalidTransition(
@@ -206,6 +213,38 @@ def close_letters(
     return deadletters.dismiss(
         ids, among=among, dependents=body.dependents, note=body.note, stamp=stamp
     )
+
+
+@router.post(
+    "/dead-letters/{id}/assign",
+    auth=PersonAuth("escalations:resolve"),
+    response=DeadLetterOut,
+)
+def dead_letters_assign(request: PrincipalRequest, id: UUID, body: AssignIn) -> HttpResponse:
+    """Assign a dead letter and its task to a user, or to no one."""
+    letter = find_letter(request, id)
+    assign(TASK, [letter.task_id], body.user, stamp=stamp_of(request))
+    return json_response(DeadLetterOut.write(find_letter(request, id)))
+
+
+@router.post(
+    "/dead-letters/{id}/comment",
+    auth=PersonAuth("escalations:resolve"),
+    response=DeadLetterOut,
+    openapi_extra={"x-idempotent": True},
+)
+def dead_letters_comment(request: PrincipalRequest, id: UUID, body: CommentIn) -> HttpResponse:
+    """Add a comment to the events of a dead letter's task.
+
+    A person whom it mentions, as `@name`, is notified.
+    """
+    letter = find_letter(request, id)
+
+    def add() -> tuple[int, object]:
+        comment(TASK, letter.task_id, body.text, stamp=stamp_of(request))
+        return 200, DeadLetterOut.write(letter)
+
+    return respond_once(request, add)
 
 
 # After /dead-letters/bulk, which this address would match too.

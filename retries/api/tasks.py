@@ -1,4 +1,4 @@
-"""Tasks over HTTP: enqueue one, start, list, get, update, abort, and unblock.
+"""Tasks over HTTP: enqueue one, start, list, get, update, abort, unblock, and assign.
 
 It adds to the router of `ledger.api.tasks`, because an address belongs to one router.
 """
@@ -50,8 +50,10 @@ from retries.api.claims import claim_body, fetch_own_task
 from retries.api.escalations import PersonAuth
 from retries.api.inputs.task_bodies import read_task, task_bodies, task_response
 from retries.api.text_responses import TEXT, XML, claim_response, text_content
+from retries.assignment.rows import TASK, assign, comment
 from retries.journal_readers import stored_values
 from retries.schemas.claims import ClaimOut, StartIn
+from retries.schemas.escalations import AssignIn, CommentIn
 from retries.schemas.operator_actions import AbortIn, RetryIn
 from retries.tasks import actions as task_actions
 from retries.verbs.tasks import retry_one
@@ -137,6 +139,8 @@ def tasks_list(request: PrincipalRequest, query: Query[TaskQuery]) -> HttpRespon
         rows = rows.filter(pool=find_agent_id(request.auth, query.pool))
     if query.type:
         rows = rows.filter(type=query.type)
+    if query.assignee:
+        rows = rows.filter(assignee__username=query.assignee, assignee__isnull=False)
     if query.q:
         rows = rows.filter(title__icontains=query.q)
     if query.value:
@@ -234,6 +238,31 @@ def tasks_unblock(request: PrincipalRequest, id: UUID) -> HttpResponse:
     if not unblocked:
         raise invalid_transition(row, TaskState.QUEUED, who)
     return task_response(row, who=who)
+
+
+@router.post("/tasks/{id}/assign", auth=PersonAuth("escalations:resolve"), response=TaskOut)
+def tasks_assign(request: PrincipalRequest, id: UUID, body: AssignIn) -> HttpResponse:
+    """Assign a task to a user, or to no one."""
+    find_task(request, id)
+    assign(TASK, [id], body.user, stamp=stamp_of(request))
+    return task_response(find_task(request, id), who=role_of(request.auth))
+
+
+@router.post(
+    "/tasks/{id}/comment",
+    auth=PersonAuth("escalations:resolve"),
+    response=TaskOut,
+    openapi_extra={"x-idempotent": True},
+)
+def tasks_comment(request: PrincipalRequest, id: UUID, body: CommentIn) -> HttpResponse:
+    """Add a comment to a task's events; a person whom it mentions, as `@name`, is notified."""
+    row = find_task(request, id)
+
+    def add() -> tuple[int, Any]:
+        comment(TASK, id, body.text, stamp=stamp_of(request))
+        return 200, task_bodies([row], who=role_of(request.auth))[0]
+
+    return respond_once(request, add)
 
 
 @router.post("/tasks/{id}/retry", auth=PersonAuth("escalations:resolve"), response=TaskOut)

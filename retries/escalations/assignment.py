@@ -2,18 +2,15 @@
 
 from uuid import UUID
 
-from django.contrib.auth.models import User
 from django.db import transaction
 
-from ledger.authorization.permissions import may
-from ledger.errors import Invalid
 from ledger.journal import Kind, Stamp
-from ledger.secrets.notes import clean_note
-from retries.escalations import choices, lifecycle
-from retries.escalations.choices import NOTE_LENGTH
+from retries.assignment.people import build_comment, find_assignee
+from retries.escalations import lifecycle
 from retries.models import Escalation, EscalationQuerySet
 
 ANSWER = "retries.change_escalation"
+SEE = "retries.view_escalation"
 
 
 @transaction.atomic
@@ -23,11 +20,7 @@ def assign(
     """Assign the escalation to the operator with this username; None assigns it to no one."""
     escalation = lifecycle.lock(escalation_id, among)
     lifecycle.require_open(escalation)
-    found = User.objects.filter(username=user).first() if user else None
-    if user and not (found and may(found, ANSWER, escalation.project_id)):
-        raise Invalid(
-            "/user", f"There is no active user '{user}' who has the permission to answer it."
-        )
+    found = find_assignee(user, ANSWER, escalation.project_id)
     Escalation.objects.filter(pk=escalation.pk).update(
         assignee=found, is_routed=False, updated_at=stamp.at, version=escalation.version + 1
     )
@@ -46,16 +39,8 @@ def comment(
     escalation_id: UUID, text: str, *, among: EscalationQuerySet, stamp: Stamp
 ) -> Escalation:
     # Only the text without its secrets is stored, and the escalation's state does not change.
-    text = text.strip()
-    if not 1 <= len(text) <= NOTE_LENGTH:
-        raise Invalid("/text", f"A comment has 1 to {NOTE_LENGTH} characters.")
-    choices.check_text(text, "/text")
     escalation = lifecycle.lock(escalation_id, among)
+    data = build_comment(text, SEE, escalation.project_id)
     Escalation.objects.filter(pk=escalation.pk).update(updated_at=stamp.at)
-    lifecycle.record_event(
-        escalation,
-        Kind.ESCALATION_COMMENTED,
-        stamp=stamp,
-        data={"text": clean_note(text)},
-    )
+    lifecycle.record_event(escalation, Kind.ESCALATION_COMMENTED, stamp=stamp, data=data)
     return escalation

@@ -7,7 +7,7 @@ from django.db.models import F, Q
 
 from ledger.authorization.principal import Principal
 from ledger.models import Agent, Failure, Project
-from ledger.models.fields import UUIDv7, key
+from ledger.models.fields import UUIDv7, assignee_key, key
 from retries.states import PatternState, Verdict
 
 
@@ -22,8 +22,9 @@ class FailurePatternQuerySet(models.QuerySet["FailurePattern"]):
 class FailurePattern(models.Model):
     """A group of failures of a project with the same error, apart from its variable parts.
 
-    Only `retries.failures.grouping` and `retries.failures.pattern_merging` write it. Counts are in
-    `FailureCount`: with a count in this row, all failing agents would wait for the same row.
+    Only `retries.failures.grouping` and `retries.failures.pattern_merging` write it, and
+    `retries.assignment.rows` its assignee. Counts are in `FailureCount`: with a count in this row,
+    all failing agents would wait for the same row.
 
     A pattern whose template is one with another pattern's is merged into that: it keeps its
     fingerprint, so that later failures find their pattern, and has no failures.
@@ -48,6 +49,7 @@ class FailurePattern(models.Model):
         "self", models.PROTECT, null=True, db_index=False, related_name="merged"
     )
     merged_at = models.DateTimeField(null=True)
+    assignee = assignee_key()
     shape = models.SmallIntegerField(
         db_default=0, help_text="number of words of the template; 0 if it is not compared"
     )

@@ -22,7 +22,7 @@ from retries.models.notification_delivery import DeliveryRole, DeliveryState
 from retries.notifications.messages.attempt_names import name_attempt
 from retries.notifications.messages.subjects import Subjects, fetch_subjects, subject_columns
 from retries.notifications.messages.webhook_bodies import build_body, traceparent_of
-from retries.notifications.rules import conditions, personal
+from retries.notifications.rules import conditions, mentions, personal
 from retries.notifications.rules.batch import RuleBatch, rules_for
 
 READER = "notifications"
@@ -43,7 +43,9 @@ class Audience:
         return (
             any(types_for(channel, event) for channel in self.webhooks)
             or bool(rules_for(event, self.rules))
-            or (self.has_people and personal.is_for_people(event))
+            or (
+                self.has_people and (personal.is_for_people(event) or mentions.is_for_people(event))
+            )
         )
 
 
@@ -132,6 +134,7 @@ def write_deliveries(events: list[Row], audience: Audience, *, now: datetime) ->
         page=f"{settings.LINK_URL}/settings/on-call/",
         now=now,
     )
+    deliveries += mentions.list_deliveries(events, about, others=deliveries, now=now)
     # An event that was read before has its deliveries already. They stay: all rules of an event are
     # applied in one batch, so no later rule can find that an earlier batch has held its message.
     Delivery.objects.bulk_create(deliveries, batch_size=50, ignore_conflicts=True)

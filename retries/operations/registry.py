@@ -4,12 +4,15 @@ from django.db.models import Q
 
 from ledger.errors import NotFound
 from retries.models import Operation
-from retries.verbs import dead_letters, escalations, instructions, tasks
+from retries.verbs import dead_letters, escalations, instructions, patterns, tasks
 from retries.verbs.verb import Verb
 
 VERBS: dict[str, Verb] = {
     verb.name: verb
-    for verb in (*tasks.VERBS, *dead_letters.VERBS, *escalations.VERBS, *instructions.VERBS)
+    for verb in (
+        *(*tasks.VERBS, *dead_letters.VERBS, *escalations.VERBS, *instructions.VERBS),
+        patterns.ASSIGN,
+    )
 }
 
 # of an operation whose verb is gone

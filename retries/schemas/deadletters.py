@@ -16,6 +16,7 @@ class DeadLetterQuery(ListQuery):
     )
     agent: str = Field("", description=AGENT_ID_OR_NAME)
     type: str = Field("", description="the task's type")
+    assignee: str = Field("", description="the assignee's username")
 
 
 class DeadLetterOut(Shape):
@@ -33,6 +34,10 @@ class DeadLetterOut(Shape):
     closed_as: str | None = field("replayed or dismissed; null while it is open")
     closed_by: str | None = field(
         "who closed it; null while it is open", source="closed_by_name", empty_is_null=True
+    )
+    assignee: str | None = field(
+        "the username of the person who takes care of it and its task; null if there is none",
+        source="assignee_name",
     )
     note: str = field("the note of the person who closed it")
     replayed_as: UUID | None = field(

@@ -31,6 +31,7 @@ from retries.states import PatternState
 class PatternQuery(ListQuery, DiagnosisQuery):
     state: str = Field("", description=STATES)
     q: str = Field("", max_length=200, description="words in the template")
+    assignee: str = Field("", description="the assignee's username")
 
 
 class PatternOut(Shape):
@@ -54,6 +55,10 @@ class PatternOut(Shape):
     last_seen_at: datetime = field("the last failure, to the minute", source="last_seen")
     ignored_until: datetime | None = field(
         "when a failure opens it again; null for never, or if it is not ignored"
+    )
+    assignee: str | None = field(
+        "the username of the person who takes care of it; null if there is none",
+        source=lambda row: row.assignee.get_username() if row.assignee else None,
     )
     note: str = field("the note of the person who changed its state")
     state_at: datetime = field("when its state last changed")

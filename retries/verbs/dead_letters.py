@@ -10,7 +10,9 @@ from ledger.models import DeadLetter
 from ledger.secrets.notes import clean_note
 from ledger.values.text import counted
 from retries import deadletters
+from retries.assignment.rows import TASK
 from retries.escalations.choices import check_dependents
+from retries.verbs.assignment import make_assign, make_comment
 from retries.verbs.effects import describe_dependents
 from retries.verbs.verb import CHANGED_MEANWHILE, Left, Options, Rows, Verb, call, count_as
 
@@ -27,6 +29,10 @@ def explain_unchanged(id: UUID) -> str:
     if DeadLetter.objects.open().filter(pk=id).exists():
         return "1 dead letter of aborted plans can’t be replayed. Restart the plan instead."
     return CHANGED_MEANWHILE
+
+
+def find_tasks(ids: list[UUID]) -> dict[UUID, UUID]:
+    return dict(DeadLetter.objects.filter(pk__in=ids).values_list("task_id", "pk"))
 
 
 def describe_dismissal(rows: Rows, options: Options) -> list[str]:
@@ -71,4 +77,8 @@ DISMISS = letter_verb(
     admin="Dismiss: do not retry",
     effects=describe_dismissal,
 )
+# each failed task has one dead letter, so both have the same assignee and comments
+ASSIGN = make_assign("dead_letter.assign", TASK, DeadLetter, path="task__", find=find_tasks)
+COMMENT = make_comment("dead_letter.comment", TASK, DeadLetter, find=find_tasks)
 VERBS = (REPLAY, DISMISS)
+PEOPLE = (ASSIGN, COMMENT)

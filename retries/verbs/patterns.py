@@ -11,10 +11,12 @@ from ledger.admin_pages.confirmation import list_effects
 from ledger.journal import Stamp
 from ledger.states import TaskState, Who
 from ledger.values.text import counted
+from retries.assignment.rows import PATTERN
 from retries.failures import patterns
 from retries.failures.stuck_tasks import stuck_tasks
 from retries.models import FailurePattern
 from retries.states import PATTERN_MOVES, PatternState
+from retries.verbs.assignment import make_assign, make_comment
 from retries.verbs.verb import Options, Rows, Verb, call
 
 # seconds for which a pattern can be ignored, with a label
@@ -111,5 +113,8 @@ RETRY = pattern_verb(
     admin="Retry all: dead letters, retries and questions",
     effects=describe_retry,
 )
+ASSIGN = make_assign("pattern.assign", PATTERN, FailurePattern)
+COMMENT = make_comment("pattern.comment", PATTERN, FailurePattern)
 PAGE = (RESOLVE, IGNORE, REOPEN)
+PEOPLE = (ASSIGN, COMMENT)
 ADMIN = (*PAGE, RETRY)

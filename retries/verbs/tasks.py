@@ -19,6 +19,7 @@ from ledger.tasks.payload_changes import check_masks
 from ledger.tasks.spec import PRIORITIES
 from ledger.values.text import counted
 from retries import deadletters
+from retries.assignment.rows import TASK
 from retries.escalations import answering, choices
 from retries.escalations.choices import Choice, check_dependents
 from retries.failures.stuck_tasks import retryable_escalations
@@ -26,6 +27,7 @@ from retries.models import Escalation
 from retries.states import Answer
 from retries.tasks import actions as task_actions
 from retries.tasks.dependents import lock_with_questions
+from retries.verbs.assignment import make_assign, make_comment
 from retries.verbs.effects import (
     describe_abort,
     describe_dependents,
@@ -360,6 +362,9 @@ ABORT = task_verb(
     admin_done=report_aborted,
     effects=lambda rows, options: describe_abort(rows),
 )
+ASSIGN = make_assign("task.assign", TASK, Task)
+COMMENT = make_comment("task.comment", TASK, Task)
 PAGE = (RETRY_NOW, UNBLOCK, SKIP, ABORT)
-LIST = (RETRY, FIX, REASSIGN, SKIP, ABORT, UNBLOCK, PRIORITIZE)
+PEOPLE = (ASSIGN, COMMENT)
+LIST = (RETRY, FIX, REASSIGN, SKIP, ABORT, UNBLOCK, PRIORITIZE, ASSIGN)
 VERBS = (*LIST, RETRY_NOW, HAND_OVER)

@@ -199,8 +199,15 @@ def test_every_verb_does_what_it_says(run: Run, world: World, tmp_path: Path) ->
     assert do("pattern reopen {pattern}").endswith("open\n")
     assert do("pattern resolve {pattern} --note fixed").endswith("resolved\n")
     do("pattern reopen {pattern}")
+    assert do("pattern assign {pattern}", person).endswith(f" {person}\n")
+    assert len(json.loads(do(f"pattern list --assignee {person} --json"))) == 1
+    assert do("pattern comment {pattern}", "Known since May.").endswith("open\n")
     assert "1 replayed" in do("pattern retry {pattern}")
     letter, waiting = fail_task(world)
+    assert do(f"dead-letter assign {letter[-8:]}", person).endswith(f" {person}\n")
+    assert do(f"dead-letter comment {letter[-8:]}", "I look at it.").strip() == letter
+    assert do(f"task assign {waiting[-8:]}").endswith("unassigned\n")
+    assert do(f"task comment {waiting[-8:]}", "It waits.").endswith(" blocked\n")
     dismissed = do(f"dead-letter dismiss {letter} --dependents block --note known")
     assert dismissed == f"{letter} dismissed\n"
     assert do(f"task unblock {waiting[-8:]}") == f"{waiting} queued\n"

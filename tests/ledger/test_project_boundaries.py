@@ -63,6 +63,7 @@ TO_PEOPLE = {
     ("ledger_membership", "user_id"): "a member's role",
     ("ledger_invitation", "accepted_by_id"): "the person who accepted",
     ("retries_escalation", "assignee_id"): "the person it is assigned to",
+    ("retries_failurepattern", "assignee_id"): "the person it is assigned to",
     ("retries_channel", "person_id"): "the channel's owner",
 }
 SHARED_SEQUENCES = {

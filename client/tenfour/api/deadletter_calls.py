@@ -13,10 +13,15 @@ from tenfour.record_models import DeadLetter
 
 
 def dead_letters(
-    *, state: str | None = None, agent: str | None = None, type: str | None = None
+    *,
+    state: str | None = None,
+    agent: str | None = None,
+    type: str | None = None,
+    assignee: str | None = None,
 ) -> Call[Page[DeadLetter]]:
     """List dead letters, newest first; `state` is open, replayed or dismissed."""
-    params = given({"state": state, "agent": agent, "type": type, "limit": str(PAGE)})
+    filters = {"state": state, "agent": agent, "type": type, "assignee": assignee}
+    params = given({**filters, "limit": str(PAGE)})
     return Call("GET", "/v1/dead-letters", page_of(DeadLetter.read), params=params)
 
 
@@ -42,6 +47,17 @@ def dismiss(
     body = given({"note": note, "dependents": dependents})
     path = f"{_path(id)}/dismiss"
     return Call("POST", path, DeadLetter.read, body, idempotency_key=idempotency_key)
+
+
+def assign(id: str, user: str) -> Call[DeadLetter]:
+    """Assign a dead letter and its task to a user, or to no one with an empty name."""
+    return Call("POST", f"{_path(id)}/assign", DeadLetter.read, {"user": user})
+
+
+def comment(id: str, text: str, *, idempotency_key: str | None = None) -> Call[DeadLetter]:
+    """Add a comment to the task's events; a person named as `@name` is notified."""
+    path = f"{_path(id)}/comment"
+    return Call("POST", path, DeadLetter.read, {"text": text}, idempotency_key=idempotency_key)
 
 
 def close_many(

@@ -112,6 +112,8 @@ class Tasks(Driven[D]):
     abort = Verb(tasks.abort)
     change = Verb(tasks.change)
     unblock = Verb(tasks.unblock)
+    assign = Verb(tasks.assign)
+    comment = Verb(tasks.comment)
     attempts = Listing(tasks.attempts)
     claim = Verb(tasks.claim)
     start = Verb(tasks.start)
@@ -158,6 +160,8 @@ class DeadLetters(Driven[D]):
     replay = Verb(deadletter_calls.replay)
     dismiss = Verb(deadletter_calls.dismiss)
     close_many = Verb(deadletter_calls.close_many)
+    assign = Verb(deadletter_calls.assign)
+    comment = Verb(deadletter_calls.comment)
 
 
 class Patterns(Driven[D]):
@@ -168,6 +172,8 @@ class Patterns(Driven[D]):
     ignore = Verb(pattern_calls.ignore)
     reopen = Verb(pattern_calls.reopen)
     retry = Verb(pattern_calls.retry)
+    assign = Verb(pattern_calls.assign)
+    comment = Verb(pattern_calls.comment)
 
 
 class Tokens(Driven[D]):

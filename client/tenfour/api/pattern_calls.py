@@ -15,11 +15,14 @@ PATH = "/v1/patterns"
 
 
 def patterns(
-    *, state: str | Iterable[str] | None = None, q: str | None = None
+    *,
+    state: str | Iterable[str] | None = None,
+    q: str | None = None,
+    assignee: str | None = None,
 ) -> Call[Page[Pattern]]:
     """List patterns; `state` is open, ignored, resolved or regressed, `q` words in the error."""
     states = state if state is None or isinstance(state, str) else ",".join(state)
-    params = given({"state": states, "q": q, "limit": str(PAGE)})
+    params = given({"state": states, "q": q, "assignee": assignee, "limit": str(PAGE)})
     return Call("GET", PATH, page_of(Pattern.read), params=params)
 
 
@@ -50,6 +53,17 @@ def ignore(
 def reopen(id: str) -> Call[Pattern]:
     """Open an ignored or resolved pattern again."""
     return Call("POST", f"{_path(id)}/reopen", Pattern.read, {})
+
+
+def assign(id: str, user: str) -> Call[Pattern]:
+    """Assign a pattern to a user, or to no one with an empty name."""
+    return Call("POST", f"{_path(id)}/assign", Pattern.read, {"user": user})
+
+
+def comment(id: str, text: str, *, idempotency_key: str | None = None) -> Call[Pattern]:
+    """Add a comment to a pattern's events; a person named as `@name` is notified."""
+    path = f"{_path(id)}/comment"
+    return Call("POST", path, Pattern.read, {"text": text}, idempotency_key=idempotency_key)
 
 
 def retry(id: str) -> Call[Mapping[str, Any]]:

@@ -1,4 +1,4 @@
-"""`tenfour dead-letter`: list, show, replay, dismiss."""
+"""`tenfour dead-letter`: list, show, replay, dismiss, assign, comment."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tenfour.nouns.deadletter_closing import make_closing
 from tenfour.nouns.noun import Noun
 from tenfour.nouns.output.columns import Column, identity, plain, time, whole
 from tenfour.nouns.output.record import Layout
-from tenfour.nouns.reading import Filter, make_list, make_show
+from tenfour.nouns.reading import Filter, make_assign, make_comment, make_list, make_show
 from tenfour.nouns.rows import Kind
 
 KIND = Kind(
@@ -38,6 +38,7 @@ LAYOUT = Layout(
         plain("retry_count", "retries"),
         whole("task"),
         whole("replayed_as", "replayed as"),
+        plain("assignee"),
         plain("closed_by", "closed by"),
         plain("note"),
         time("failed_at"),
@@ -59,6 +60,7 @@ NOUN = Noun(
             Filter("state", "STATE", "open, replayed or dismissed"),
             Filter("agent", "NAME", "of this agent"),
             Filter("type", "TYPE", "of tasks of this type"),
+            Filter("assignee", "USER", "assigned to this user"),
         ),
         "show": make_show(KIND, LAYOUT, "tasks:read"),
         "replay": make_closing(
@@ -67,5 +69,7 @@ NOUN = Noun(
             "Enqueue the tasks of dead letters again, as new tasks; prints their ids.",
         ),
         "dismiss": make_closing(KIND, "dismiss", "Close dead letters without another attempt."),
+        "assign": make_assign(KIND),
+        "comment": make_comment(KIND),
     },
 )

@@ -9,7 +9,14 @@ from tenfour.commands.terminal import json_object, note, text_of, wrong_usage
 from tenfour.nouns.noun import Noun, Parser
 from tenfour.nouns.output.columns import Column, Row, computed, identity, plain, state, time, whole
 from tenfour.nouns.output.record import Layout
-from tenfour.nouns.reading import Filter, make_action, make_list, make_show
+from tenfour.nouns.reading import (
+    Filter,
+    make_action,
+    make_assign,
+    make_comment,
+    make_list,
+    make_show,
+)
 from tenfour.nouns.rows import Kind, act
 
 KIND = Kind("/v1/escalations", "escalation", "escalations", page="/escalations/{id}/")
@@ -107,12 +114,6 @@ def describe_resolution(row: Row) -> str:
     return f"{escalation['id']} {escalation['state']} {decision.get('decision', '')}".rstrip()
 
 
-def add_user(parser: Parser) -> None:
-    parser.add_argument(
-        "user", metavar="USER", nargs="?", help="a user's name; without it, no one is assigned"
-    )
-
-
 def add_until(parser: Parser) -> None:
     parser.add_argument(
         "until",
@@ -120,10 +121,6 @@ def add_until(parser: Parser) -> None:
         nargs="?",
         help="when it comes back, such as 2026-12-01T09:00Z; without it, at once",
     )
-
-
-def add_text(parser: Parser) -> None:
-    parser.add_argument("text", metavar="TEXT", help="the comment; - reads it from stdin")
 
 
 NOUN = Noun(
@@ -157,16 +154,7 @@ NOUN = Noun(
             lambda client, id, args: act(client, KIND.path_of(id, "undo")),
             say_done=lambda row: describe_resolution({"escalation": row, **row}),
         ),
-        "assign": make_action(
-            KIND,
-            "Assign an escalation to a user.",
-            "escalations:resolve",
-            lambda client, id, args: act(
-                client, KIND.path_of(id, "assign"), {"user": args.user or ""}
-            ),
-            add=add_user,
-            say_done=lambda row: f"{row['id']} {row['assignee'] or 'unassigned'}",
-        ),
+        "assign": make_assign(KIND),
         "snooze": make_action(
             KIND,
             "Hide an escalation from the inbox until a time.",
@@ -175,15 +163,7 @@ NOUN = Noun(
             add=add_until,
             say_done=lambda row: f"{row['id']} {row['snoozed_until'] or 'in the inbox'}",
         ),
-        "comment": make_action(
-            KIND,
-            "Add a comment to an escalation.",
-            "escalations:resolve",
-            lambda client, id, args: act(
-                client, KIND.path_of(id, "comment"), {"text": text_of(args.text)}
-            ),
-            add=add_text,
-        ),
+        "comment": make_comment(KIND),
         "withdraw": make_action(
             KIND,
             "Withdraw a question that needs no answer; its task is queued again.",

@@ -1,4 +1,4 @@
-"""The verbs that every noun has: list and show."""
+"""The verbs that several nouns have: list, show, assign, and comment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from tenfour.client import Client
 from tenfour.commands.display import Screen, clean, find_screen, one_line
-from tenfour.commands.terminal import OK, REFUSED, pretty, say
+from tenfour.commands.terminal import OK, REFUSED, pretty, say, text_of
 from tenfour.http.problems import TenfourError
 from tenfour.nouns.bulk import add_yes, is_confirmed_on_terminal
 from tenfour.nouns.noun import Parser, Verb, choose
@@ -223,6 +223,43 @@ def create_row(args: argparse.Namespace, kind: Kind, body: Mapping[str, Any]) ->
         row = act(client, kind.path, body)
     say(pretty(row) if args.json else f"{row['name']} {row['id']}")
     return OK
+
+
+def make_assign(kind: Kind) -> Verb:
+    def add_user(parser: Parser) -> None:
+        parser.add_argument(
+            "user", metavar="USER", nargs="?", help="a user's name; without it, no one is assigned"
+        )
+
+    return make_action(
+        kind,
+        f"Assign {with_article(kind.name)} to a user.",
+        "escalations:resolve",
+        lambda client, id, args: act(
+            client, kind.path_of(id, "assign"), {"user": args.user or ""}
+        ),
+        add=add_user,
+        say_done=lambda row: f"{row['id']} {row['assignee'] or 'unassigned'}",
+    )
+
+
+def make_comment(kind: Kind) -> Verb:
+    def add_text(parser: Parser) -> None:
+        parser.add_argument("text", metavar="TEXT", help="the comment; - reads it from stdin")
+
+    return make_action(
+        kind,
+        f"Add a comment to {with_article(kind.name)}; @name notifies a person.",
+        "escalations:resolve",
+        lambda client, id, args: act(
+            client, kind.path_of(id, "comment"), {"text": text_of(args.text)}
+        ),
+        add=add_text,
+    )
+
+
+def with_article(noun: str) -> str:
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
 
 
 def describe_state(row: Row) -> str:

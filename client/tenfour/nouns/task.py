@@ -1,4 +1,4 @@
-"""`tenfour task`: list, show, create, change, retry, abort, unblock, prompt, output."""
+"""`tenfour task`: list, show, create, change, retry, abort, assign, comment, prompt, and more."""
 
 from __future__ import annotations
 
@@ -28,7 +28,15 @@ from tenfour.nouns.output.columns import (
 )
 from tenfour.nouns.output.record import Layout
 from tenfour.nouns.output.table import render_table
-from tenfour.nouns.reading import Filter, add_id, make_action, make_list, make_show
+from tenfour.nouns.reading import (
+    Filter,
+    add_id,
+    make_action,
+    make_assign,
+    make_comment,
+    make_list,
+    make_show,
+)
 from tenfour.nouns.rows import Kind, act, fetch_rows, find_id, get
 
 KIND = Kind("/v1/tasks", "task", "tasks", names="ref", page="/tasks/{id}/")
@@ -62,6 +70,7 @@ LAYOUT = Layout(
         plain("agent"),
         plain("pool"),
         plain("retry_on", "retry on"),
+        plain("assignee"),
         plain("type"),
         plain("ref"),
         whole("plan"),
@@ -235,6 +244,7 @@ NOUN = Noun(
             Filter("type", "TYPE", "such as code or review"),
             Filter("plan", "REF", "of this plan: its ref or id"),
             Filter("ref", "REF", "such as 03-01:task-3"),
+            Filter("assignee", "USER", "assigned to this user"),
             Filter("search", "TEXT", "a part of the title", "q"),
             Filter("value", "KEY:VALUE", "a stored value, such as payload.order:1284"),
         ),
@@ -275,6 +285,8 @@ NOUN = Noun(
             "escalations:resolve",
             lambda client, id, args: act(client, KIND.path_of(id, "unblock")),
         ),
+        "assign": make_assign(KIND),
+        "comment": make_comment(KIND),
         "prompt": Verb(
             "Print the prompt that the next attempt gets.",
             "tasks:read",

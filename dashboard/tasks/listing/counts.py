@@ -8,7 +8,7 @@ from django.db.models import Count, F, OuterRef, QuerySet
 
 from dashboard.lists.branches import list_branches
 from dashboard.lists.compiled_queries import compiled
-from dashboard.lists.query_box import ANY, Values
+from dashboard.lists.query_box import ANY, NO_ONE, Values
 from dashboard.lists.shared_queries import CountOf, hash_of, of_project
 from dashboard.tasks.filters import STATES, TaskQuery
 from dashboard.tasks.listing import common_words
@@ -90,8 +90,10 @@ def count_by_agent(query: TaskQuery, project: Project | None, common: bool) -> d
 def is_read_at_once(query: TaskQuery) -> bool:
     """Return whether one pass finds the tasks for all states and agents."""
     # Otherwise an index finds the matching tasks of each state and agent.
+    people = query.assignee.wanted
+    owned = people and NO_ONE not in people
     # A pool's tasks are those of many agents, and an index finds all of them.
-    named = query.is_searched or any(
+    named = query.is_searched or owned or any(
         each != ANY for each in (query.error, query.pattern, query.pool)
     )
     return bool(named or query.changed or is_retried(query))

@@ -16,11 +16,13 @@ from ledger.states import Who
 from ledger.tokens import record_bulk_use
 from retries.api.escalations import PersonAuth
 from retries.api.inputs.diagnosis_filters import filter_patterns
+from retries.assignment.rows import PATTERN, assign, comment
 from retries.failures import figures, patterns
 from retries.failures.stuck_tasks import count_stuck_tasks
 from retries.insight.prediction_reads import find_attempt_predictions
 from retries.models import FailurePattern
 from retries.schemas import patterns as schemas
+from retries.schemas.escalations import AssignIn, CommentIn
 from retries.schemas.patterns import grouped_out, newest_out, patterns_out
 from retries.states import PatternState, allowed_pattern_moves
 
@@ -32,7 +34,9 @@ CHANNEL = "api"
 @router.get("/patterns", auth=PrincipalAuth("events:read"), response=page_of(schemas.PatternOut))
 def patterns_list(request: PrincipalRequest, query: Query[schemas.PatternQuery]) -> HttpResponse:
     """List failure patterns, the newest first."""
-    rows = FailurePattern.objects.visible_to(request.auth).current()
+    rows = FailurePattern.objects.visible_to(request.auth).current().select_related("assignee")
+    if query.assignee:
+        rows = rows.filter(assignee__username=query.assignee)
     if query.state:
         rows = rows.filter(state__in=parse_states(query.state, PatternState))
     for word in query.q.split():
@@ -67,7 +71,9 @@ def patterns_list_failures(
 
 def find_pattern(request: PrincipalRequest, id: UUID) -> FailurePattern:
     # The id of a merged pattern finds the pattern that it was merged into.
-    rows = FailurePattern.objects.visible_to(request.auth).select_related("merged_into")
+    rows = FailurePattern.objects.visible_to(request.auth).select_related(
+        "assignee", "merged_into__assignee"
+    )
     pattern = rows.filter(pk=id).first()
     if pattern is None:
         raise not_visible("pattern", id)
@@ -75,14 +81,46 @@ def find_pattern(request: PrincipalRequest, id: UUID) -> FailurePattern:
 
 
 def pattern_response(request: PrincipalRequest, id: UUID) -> HttpResponse:
+    return json_response(pattern_body(request, id))
+
+
+def pattern_body(request: PrincipalRequest, id: UUID) -> dict[str, Any]:
     pattern = find_pattern(request, id)
     stuck = {"stuck": schemas.StuckOut.write(count_stuck_tasks(pattern.pk))}
     merged = {"merged_templates": figures.list_merged_templates(pattern)}
     first = schemas.first_seen_out(pattern)
-    return json_response(patterns_out([pattern])[0] | first | stuck | merged | newest_out(pattern))
+    return patterns_out([pattern])[0] | first | stuck | merged | newest_out(pattern)
 
 
 # ---- what people do
+
+
+@router.post(
+    "/patterns/{id}/assign",
+    auth=PersonAuth("escalations:resolve"),
+    response=schemas.OnePatternOut,
+)
+def patterns_assign(request: PrincipalRequest, id: UUID, body: AssignIn) -> HttpResponse:
+    """Assign a pattern to a user, or to no one."""
+    assign(PATTERN, [find_pattern(request, id).pk], body.user, stamp=stamp_of(request))
+    return pattern_response(request, id)
+
+
+@router.post(
+    "/patterns/{id}/comment",
+    auth=PersonAuth("escalations:resolve"),
+    response=schemas.OnePatternOut,
+    openapi_extra={"x-idempotent": True},
+)
+def patterns_comment(request: PrincipalRequest, id: UUID, body: CommentIn) -> HttpResponse:
+    """Add a comment to a pattern's events; a person whom it mentions, as `@name`, is notified."""
+    pattern = find_pattern(request, id)
+
+    def add() -> tuple[int, Any]:
+        comment(PATTERN, pattern.pk, body.text, stamp=stamp_of(request))
+        return 200, pattern_body(request, pattern.pk)
+
+    return respond_once(request, add)
 
 
 @router.post(

@@ -12,7 +12,7 @@ from ledger.database.sql import Row
 from ledger.journal import Kind
 from ledger.models import Agent, Instruction, Plan, Project, Task
 from ledger.values.text import truncate
-from retries.models import Escalation
+from retries.models import Escalation, FailurePattern
 from retries.notifications.messages.wording import Facts
 from retries.states import QUESTIONS, Reason
 
@@ -25,6 +25,7 @@ PAGES = {
     "escalation": "escalations",
     "instruction": "instructions",
     "limit": "limits",
+    "pattern": "patterns",
     "plan": "plans",
     "price": "settings/budgets",
     "task": "tasks",
@@ -41,6 +42,7 @@ class Subjects:
     tasks: dict[UUID, Task] = field(default_factory=dict)
     plans: dict[UUID, Plan] = field(default_factory=dict)
     instructions: dict[UUID, Instruction] = field(default_factory=dict)
+    patterns: dict[UUID, FailurePattern] = field(default_factory=dict)
 
     def plan_of(self, event: Row) -> UUID | None:
         if event["subject_type"] == "plan":
@@ -84,6 +86,7 @@ def fetch_subjects(events: Iterable[Row]) -> Subjects:
         tasks=rows(Task.objects.select_related("plan"), "task"),
         plans=rows(Plan.objects.all(), "plan"),
         instructions=rows(Instruction.objects.all(), "instruction"),
+        patterns=rows(FailurePattern.objects.all(), "pattern"),
     )
 
 
@@ -134,6 +137,8 @@ def title_of(event: Row, about: Subjects) -> str:
         return f"{plan.ref} {plan.title}".strip()
     if instruction := about.instructions.get(event["subject_id"]):
         return str(instruction.content)
+    if pattern := about.patterns.get(event["subject_id"]):
+        return str(pattern.template)
     agent = about.agents.get(event["subject_id"])
     return agent.name if agent else str(event["data"].get("name") or "")
 

@@ -70,6 +70,7 @@ def read_message(stored: Mapping[str, Any]) -> Message:
     return Message(**{name: stored[name] for name in Message.__slots__ if name in stored})
 
 
+MENTION = "mention"  # of a person in a comment, in place of the kind of its event
 MAY_I = "permission_request"  # the reason of an escalation
 # the kinds of events whose messages ask for an answer
 QUESTION_KINDS = (
@@ -87,6 +88,11 @@ HEADS = {
     "escalation.withdrawn": "Needs no answer any more: {title}",
     "escalation.assigned": "Taken: {title}",
     "escalation.commented": "Commented: {title}",
+    "task.assigned": "Assigned: {title}",
+    "pattern.assigned": "Assigned: {title}",
+    "task.commented": "Commented: {title}",
+    "pattern.commented": "Commented: {title}",
+    MENTION: "Mentioned you: {title}",
     "escalation.told": "Your turn: {title}",
     "escalation.reminded": "Still open: {title}",
     "agent.breaker_opened": "Breaker open: {agent}",
@@ -186,13 +192,16 @@ def sentence_of(facts: Facts) -> str:
         case "escalation.resolved":
             said = f"{facts.actor} answered: {facts.action}. Nothing is left to do."
             waits = ""
-        case "escalation.assigned":
+        case "escalation.assigned" | "task.assigned" | "pattern.assigned":
             said = f"{facts.actor} assigned it to {facts.action or 'no one'}."
         case "escalation.told" | "escalation.reminded":
             waiting = f"{facts.agent} waits: {words_of(facts.reason)}"
             said = f"On call: {facts.action or 'no one'}. {waiting}."
-        case "escalation.commented":
+        case "escalation.commented" | "task.commented" | "pattern.commented":
             said = f"{facts.actor} commented on it."
+        case "mention":
+            said = f"{facts.actor} mentioned you in a comment."
+            waits = ""
         case "agent.breaker_opened":
             failures = counted(facts.count, "consecutive failure", "consecutive failures")
             said = f"{failures}; it gets no tasks until its breaker lets one through."

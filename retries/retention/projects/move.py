@@ -72,7 +72,9 @@ where project_id = %(project)s and state <> '{ChannelState.DISABLED}'"""
 TO_PEOPLE = {
     "ledger_membership": "user_id",
     "ledger_invitation": "accepted_by_id",
+    "ledger_task": "assignee_id",
     "retries_escalation": "assignee_id",
+    "retries_failurepattern": "assignee_id",
     "retries_channel": "person_id",
 }
 # A trigger counts the failures that are copied, which are not all that were counted there.

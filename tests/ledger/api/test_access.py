@@ -83,6 +83,8 @@ MAY = {
         *("escalations_snooze", "escalations_comment", "patterns_ignore", "patterns_resolve"),
         *("patterns_reopen", "patterns_retry", "patterns_promote_fix", "patterns_retire_fix"),
         *("patterns_reset_fix", "dead_letters_replay", "dead_letters_dismiss"),
+        *("dead_letters_assign", "dead_letters_comment", "patterns_assign", "patterns_comment"),
+        *("tasks_assign", "tasks_comment"),
         *("dead_letters_close_many", "webhooks_list", "webhooks_create", "webhooks_get"),
         *("webhooks_update", "webhooks_delete", "webhooks_test", "webhooks_enable"),
         *("webhooks_disable", "webhooks_rotate", "webhooks_redeliver"),
@@ -163,6 +165,7 @@ TEXTS = {
     "plans_create": "text/markdown",
     "sessions_import": "application/x-ndjson",
 }
+ASSIGNED = ("tasks", "dead_letters", "patterns")
 # operations that ask for the version that the caller has read
 VERSIONED = {
     "escalation_policies_update",
@@ -221,6 +224,8 @@ def bodies(ids: dict[str, Any]) -> dict[str, Any]:
         "escalation_policies_update": {"answer_within_s": 900},
         "escalations_assign": {"user": "mara"},
         "escalations_comment": {"text": "seen"},
+        **{f"{noun}_assign": {"user": "mara"} for noun in ASSIGNED},
+        **{f"{noun}_comment": {"text": "seen"} for noun in ASSIGNED},
         "escalations_resolve": {"action": "skip"},
         "escalations_snooze": {"until": None},
         "experiments_create": {"element": "known", "share": 20, "reason": "try"},

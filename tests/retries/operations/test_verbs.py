@@ -96,6 +96,7 @@ def test_the_reason_is_in_the_journal_of_each_row(agent: Agent, now: datetime) -
         ("task.abort", {}, queued[1], queued[1], "task.aborted"),
         ("task.prioritize", {"priority": "7"}, queued[2], queued[2], "task.changed"),
         ("task.reassign", {"agent": "tester"}, queued[3], queued[3], "task.changed"),
+        ("task.assign", {"user": "mara"}, queued[2], queued[2], "task.assigned"),
         ("task.retry_now", {}, waiting.pk, waiting.pk, "task.due"),
         ("task.retry", {}, asked.pk, asked.escalation_set.get().pk, "escalation.resolved"),
         ("dead_letter.replay", {}, letters[0].pk, letters[0].task_id, "task.replayed"),

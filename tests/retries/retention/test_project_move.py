@@ -15,10 +15,10 @@ from django.utils import timezone
 
 from ledger.authorization.permissions import may
 from ledger.authorization.roles import Role
-from ledger.models import Event, Membership, Project, Token
+from ledger.models import Event, Membership, Project, Task, Token
 from retries import sweeps
 from retries.journal_readers import counts
-from retries.models import Channel, Escalation, StreamCursor
+from retries.models import Channel, Escalation, FailurePattern, StreamCursor
 from retries.retention.projects import move as project_move
 from tests.dashboard.notifications.deliveries import make_channel
 from tests.elsewhere import blocked
@@ -31,6 +31,7 @@ from tests.waiting import PATIENCE_S
 pytestmark = pytest.mark.django_db(transaction=True)
 
 NEW = "tenfour_new"
+ASSIGNED: tuple[type[Any], ...] = (Escalation, Task, FailurePattern)
 
 
 @pytest.fixture
@@ -64,7 +65,8 @@ def make_moving() -> Project:
     for name, role in (("mara", Role.ADMIN), ("stranger", Role.OPERATOR)):
         user = User.objects.create_user(name)
         Membership.objects.create(user=user, project=project, role=role)
-        Escalation.objects.filter(project=project, assignee=None).update(assignee=user)
+        for model in ASSIGNED:
+            model._default_manager.filter(project=project, assignee=None).update(assignee=user)
     make_channel(project=project, now=timezone.now())
     read_journal()
     return project
@@ -90,9 +92,9 @@ def test_every_row_arrives(new_installation: str) -> None:
         assert not Project.objects.filter(pk=other.pk).exists()
         assert Project.objects.get(pk=project.pk).name == "moved"
         assert Membership.objects.get(project=project).user == mara
-        assert set(Escalation.objects.exclude(assignee=None).values_list("assignee")) == {
-            (mara.pk,)
-        }
+        for model in ASSIGNED:
+            given = model._default_manager.exclude(assignee=None)
+            assert set(given.values_list("assignee")) == {(mara.pk,)}, model
         assert not Token.objects.filter(project=project).exclude(revoked_at=None).exists()
         assert Channel.objects.get(project=project).state == "active"
         # its events were read there

@@ -41,6 +41,7 @@ VERBS: dict[str, Verb] = {
         *(*agents.PAGE, *agents.ADMIN, *dead_letters.VERBS, *escalations.VERBS),
         *(*escalations.ADMIN, *instructions.ADMIN, *patterns.ADMIN, *plans.VERBS),
         *(*rules.VERBS, *task_verbs.VERBS, *permission_rules.VERBS),
+        *(*task_verbs.PEOPLE, *dead_letters.PEOPLE, *patterns.PEOPLE),
     )
 }
 MODELS = (

@@ -1,0 +1,104 @@
+"""A comment that mentions a person is sent to that person's own channels, and so is what is given."""
+
+import pytest
+from django.contrib.auth.models import User
+
+from ledger.authorization.roles import Role
+from ledger.journal import Actor, Stamp
+from ledger.models import Agent, Membership
+from retries.assignment.rows import PATTERN, TASK, assign, comment
+from retries.escalations import assignment
+from retries.models import Channel, Delivery, Escalation, FailurePattern
+from retries.notifications import outbox
+from tests.dashboard.notifications.deliveries import make_notification_rule
+from tests.dashboard.worked import buried
+from tests.factories import NOW, make_project
+from tests.retries.escalations.test_answering import ignored
+from tests.retries.on_call.test_routing import deliver, own_channel
+
+# the journal's readers see what was committed
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def make_person(name: str, agent: Agent, role: Role = Role.OPERATOR) -> Channel:
+    user = User.objects.create_user(name)
+    Membership.objects.create(user=user, project=agent.project, role=role, added_by="mara")
+    return own_channel(user)
+
+
+def by(name: str) -> Stamp:
+    return Stamp(Actor("user", "7", name), NOW)
+
+
+def texts() -> list[str]:
+    return [each.body["text"] for each in Delivery.objects.order_by("id")]
+
+
+def test_people_are_told_of_comments_that_mention_them(agent: Agent) -> None:
+    for name, role in (("ben", Role.OPERATOR), ("vera", Role.VIEWER), ("ada", Role.ADMIN)):
+        make_person(name, agent, role)
+    letter, asked = buried("Back up", agent=agent, now=NOW), ignored(agent)
+    pattern = FailurePattern.objects.get()
+    outbox.begin_reading(NOW)
+    comment(TASK, letter.task_id, "@ben @ada @vera see the log", stamp=by("ada"))
+    assert deliver() == [
+        ("ben's", "task.commented", "pending"),
+        ("vera's", "task.commented", "pending"),
+    ]
+    assert all("Mentioned you: Back up" in text and "see the log" not in text for text in texts())
+    assert f"/tasks/{letter.task_id}/" in texts()[0] and "ada mentioned you" in texts()[0]
+    comment(PATTERN, pattern.pk, "no names", stamp=by("ada"))
+    comment(PATTERN, pattern.pk, "again @ben", stamp=by("ada"))
+    every = Escalation.objects.all()
+    assignment.comment(asked.pk, "@vera?", among=every, stamp=by("ada"))
+    assert deliver()[2:] == [
+        ("ben's", "pattern.commented", "pending"),
+        ("vera's", "escalation.commented", "pending"),
+    ]
+    assert f"/patterns/{pattern.pk}/" in texts()[2] and "it broke" in texts()[2]
+
+
+def test_a_channel_with_details_gets_the_text(agent: Agent) -> None:
+    channel = make_person("ben", agent)
+    Channel.objects.filter(pk=channel.pk).update(include_details=True)
+    letter = buried(agent=agent, now=NOW)
+    outbox.begin_reading(NOW)
+    comment(TASK, letter.task_id, "@ben see the log", stamp=by("ada"))
+    deliver()
+    assert "see the log" in texts()[0]
+
+
+def test_what_others_assign_is_told_to_the_person(agent: Agent) -> None:
+    make_person("ben", agent)
+    letter = buried("Back up", agent=agent, now=NOW)
+    pattern = FailurePattern.objects.get()
+    outbox.begin_reading(NOW)
+    assign(TASK, [letter.task_id], "ben", stamp=by("ben"))
+    assign(TASK, [letter.task_id], None, stamp=by("ada"))
+    assert deliver() == []
+    assign(TASK, [letter.task_id], "ben", stamp=by("ada"))
+    assign(PATTERN, [pattern.pk], "ben", stamp=by("ada"))
+    assert [kind for _, kind, _ in deliver()] == ["task.assigned", "pattern.assigned"]
+    assert "Assigned: Back up" in texts()[0] and "ada assigned it to ben." in texts()[0]
+
+
+def test_who_left_the_project_meanwhile_is_told_nothing(agent: Agent) -> None:
+    channel = make_person("ben", agent)
+    letter = buried(agent=agent, now=NOW)
+    outbox.begin_reading(NOW)
+    comment(TASK, letter.task_id, "@ben", stamp=by("ada"))
+    Membership.objects.filter(user__username="ben").delete()
+    assert deliver() == []
+    Membership.objects.create(user=User.objects.get(), project=agent.project, role=Role.VIEWER)
+    Channel.objects.filter(pk=channel.pk).update(project=make_project("other"))
+    comment(TASK, letter.task_id, "@ben", stamp=by("ada"))
+    assert deliver() == []
+
+
+def test_a_channel_that_a_rule_told_of_the_comment_gets_no_second_message(agent: Agent) -> None:
+    channel = make_person("ben", agent)
+    make_notification_rule(channel, now=NOW, conditions=["task.commented"])
+    letter = buried(agent=agent, now=NOW)
+    outbox.begin_reading(NOW)
+    comment(TASK, letter.task_id, "@ben", stamp=by("ada"))
+    assert deliver() == [("ben's", "task.commented", "pending")]
