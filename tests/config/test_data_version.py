@@ -23,7 +23,7 @@ from tests.serving import make_database, url_of_database
 from tests.waiting import PATIENCE_S
 
 DATABASE = "data_version"
-NEWEST = "0063_attempt_trace"
+NEWEST = "0034_attempt_spans"
 
 
 def migrate(*options: str) -> "subprocess.CompletedProcess[str]":
