@@ -74,6 +74,7 @@ from dashboard.standing_instructions.listing import RULES
 from dashboard.tasks import action_views as task_actions
 from dashboard.tasks import context_views as task_contexts
 from dashboard.tasks import export_views as task_exports
+from dashboard.tasks import new_views as new_tasks
 from dashboard.tasks import retry_views as task_retries
 from dashboard.tasks import views as tasks
 from dashboard.tokens import views as tokens
@@ -111,6 +112,7 @@ urlpatterns = [
         "instruction_act", "ledger.change_instruction"),
     *list_pages("tasks/", tasks.index, task_exports.export,
         "tasks", "ledger.view_task", replica=True),
+    form("tasks/new/", new_tasks.new, "task_new", "ledger.add_task"),
     page("tasks/<uuid:task_id>/", tasks.detail, "task", "ledger.view_task"),
     page("tasks/<uuid:task_id>/contexts/", task_contexts.index,
         "task_contexts", "ledger.view_task"),

@@ -25,6 +25,7 @@ from ledger.authorization.principal import Principal
 from ledger.database import server_time, sql
 from ledger.database.sql import Row
 from ledger.errors import Invalid, Refusal
+from ledger.journal import Stamp
 from ledger.models import Agent, Attempt, Event, Need, Project, Task
 from ledger.models.task import TaskQuerySet
 from ledger.moves import TASK_COLUMNS
@@ -108,14 +109,27 @@ def enqueue(request: PrincipalRequest, bodies: list[schemas.TaskIn]) -> list[Row
             specs, stamp=stamp, pointers=pointers, visible_to_agent=principal.agent_id
         )
         if has_budgets:
-            for step in AFTER_ENQUEUE:
-                step(list(zip(rows, bodies, strict=True)), stamp)
+            take_steps(rows, bodies, stamp)
         return rows
 
     # A refused task must not leave a newly registered agent behind, nor count for the day.
     has_budgets = any(body.budget for body in bodies)
     has_more = principal.is_agent or has_budgets or any(body.register_ for body in bodies)
     return sql.atomic(insert)() if has_more else insert()
+
+
+def take_steps(rows: list[Row], bodies: list[schemas.TaskIn], stamp: Stamp) -> None:
+    for step in AFTER_ENQUEUE:
+        step(list(zip(rows, bodies, strict=True)), stamp)
+
+
+@sql.atomic
+def enqueue_by_hand(body: schemas.TaskIn, *, project: Project, stamp: Stamp) -> Row:
+    """Enqueue a task for a person, with the checks of a task over HTTP."""
+    agent = find_named_agent(body, project, stamp=stamp, at="")
+    rows = tasks.enqueue_many([(agent, request_spec(body, at=""))], stamp=stamp)
+    take_steps(rows, [body], stamp)
+    return rows[0]
 
 
 def check_own_budget(specs: list[Spec], pointers: list[str]) -> None:
@@ -143,10 +157,14 @@ def find_or_register_agent(
                 "An agent's token can enqueue tasks only for its own agent.", scope="tasks:write"
             )
         return Agent.objects.visible_to(principal).get()
+    return find_named_agent(body, project, stamp=stamp_of(request), at=at)
+
+
+def find_named_agent(body: schemas.TaskIn, project: Project, *, stamp: Stamp, at: str) -> Agent:
     if not body.agent:
         raise Invalid(f"{at}/agent", "Set the agent that should do the task.")
     if body.register_:
-        return agents.register(body.agent, project=project, stamp=stamp_of(request))
+        return agents.register(body.agent, project=project, stamp=stamp)
     return agents.get_by_name(body.agent, project=project)
 
 

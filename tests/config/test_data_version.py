@@ -23,7 +23,7 @@ from tests.serving import make_database, url_of_database
 from tests.waiting import PATIENCE_S
 
 DATABASE = "data_version"
-NEWEST = "0060_reason_verbs"
+NEWEST = "0064_form_keys"
 
 
 def migrate(*options: str) -> "subprocess.CompletedProcess[str]":

@@ -28,6 +28,7 @@ from tenfour.nouns.output.record import Layout
 from tenfour.nouns.output.table import render_table
 from tenfour.nouns.reading import Filter, add_id, make_action, make_list, make_show
 from tenfour.nouns.rows import Kind, act, fetch_rows, find_id, get
+from tenfour.nouns.settings.budget import read_amount
 
 KIND = Kind("/v1/tasks", "task", "tasks", names="ref", page="/tasks/{id}/")
 ATTEMPTS = 10
@@ -142,12 +143,26 @@ def change(client: Client, id: str, args: argparse.Namespace) -> Row:
 
 def add_retry_arguments(parser: Parser) -> None:
     parser.add_argument("--payload", metavar="JSON", help="the next attempt's data; - reads stdin")
+    parser.add_argument("--agent", metavar="NAME", help="the agent or pool that retries it")
+    parser.add_argument("--max-attempts", type=int, metavar="N", help="attempts in a round")
+    parser.add_argument(
+        "--budget", metavar="AMOUNT", help="what it may use, such as '500000 tokens' or '5 USD'"
+    )
+    work.add_not_before(parser)
     parser.add_argument("--note", metavar="TEXT", help="why; stored in the journal")
 
 
 def retry(client: Client, id: str, args: argparse.Namespace) -> Row:
     payload = args.payload and json_of(read_text(args.payload), what="The payload")
-    return act(client, KIND.path_of(id, "retry"), given({"payload": payload, "note": args.note}))
+    body = {
+        "payload": payload,
+        "agent": args.agent,
+        "max_attempts": args.max_attempts,
+        "not_before": args.not_before,
+        "budget": args.budget and read_amount(args.budget),
+        "note": args.note,
+    }
+    return act(client, KIND.path_of(id, "retry"), given(body))
 
 
 def add_reason(parser: Parser) -> None:

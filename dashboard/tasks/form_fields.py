@@ -1,0 +1,98 @@
+"""The fields that forms of tasks share: a payload as JSON, and a refusal beside its field."""
+
+import json
+import math
+import re
+from typing import Any
+
+from django import forms
+
+from ledger.errors import Invalid, PayloadTooLarge, Refusal
+from ledger.values.text import truncate
+
+# NUL and lone surrogates, in JSON that escapes only what it must
+UNSTORABLE = re.compile(r"[\ud800-\udfff]|(?<!\\)(?:\\\\)*+\\u0000")
+
+
+def text_box(*, type: str = "text", **attributes: Any) -> forms.TextInput:
+    own = {"class": "input", "type": type, "autocomplete": "off", "spellcheck": "false"}
+    return forms.TextInput(attrs=own | attributes)
+
+
+class PayloadField(forms.CharField):
+    """A payload as JSON, with the rules of a body of the API; an empty text is none."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(strip=False, **options)
+
+    def clean(self, value: Any) -> Any:
+        text = super().clean(value)
+        return parse_payload(text) if text.strip() or self.required else None
+
+
+def parse_payload(text: str) -> Any:
+    """Return the value of a JSON text; raise ValidationError with a sentence."""
+    try:
+        payload = json.loads(
+            text,
+            parse_constant=refuse_constant,
+            parse_float=read_finite,
+            object_pairs_hook=build_object,
+        )
+        is_storable = not UNSTORABLE.search(json.dumps(payload, ensure_ascii=False))
+    except (ValueError, RecursionError) as error:
+        raise forms.ValidationError(describe_problem(error)) from error
+    if not is_storable:
+        raise forms.ValidationError("This has a character that Tenfour can’t store.")
+    return payload
+
+
+def format_payload(payload: Any) -> str:
+    return json.dumps(payload, ensure_ascii=False, indent=2)
+
+
+class RepeatedKey(ValueError):
+    pass
+
+
+def describe_problem(error: Exception) -> str:
+    """Return what is wrong with a text that is no JSON.
+
+    >>> describe_problem(json.JSONDecodeError("Expecting value", "{", 1))
+    'This is not JSON: Expecting value, line 1 column 2.'
+    """
+    if isinstance(error, json.JSONDecodeError):
+        return f"This is not JSON: {error.msg}, line {error.lineno} column {error.colno}."
+    if isinstance(error, RepeatedKey):
+        return f"The key “{error}” appears more than once. Remove all but one."
+    return "This is not JSON that Tenfour can store."
+
+
+def refuse_constant(name: str) -> None:
+    raise ValueError(name)
+
+
+def read_finite(digits: str) -> float:
+    if not math.isfinite(number := float(digits)):
+        raise ValueError(digits)
+    return number
+
+
+def build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in values:
+            raise RepeatedKey(truncate(key, 100))
+        values[key] = value
+    return values
+
+
+def add_refusal(form: forms.Form, refusal: Refusal, names: dict[str, str] | None = None) -> None:
+    """Add what the ledger refuses beside its field; `names` maps its names to other fields."""
+    field = "payload" if isinstance(refusal, PayloadTooLarge) else ""
+    if isinstance(refusal, Invalid):
+        field = str(refusal.more["errors"][0]["pointer"]).split("/")[1]
+    elif refusal.code == "unknown_agent":
+        field = "agent"
+    field = (names or {}).get(field, field)
+    form.add_error(field if field in form.fields else None, refusal.detail)
