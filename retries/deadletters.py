@@ -56,9 +56,8 @@ def replay(
             check_masks(old.payload, changed["payload"])
             changed["payload"] = clean_payload(changed["payload"], pointer="/payload")[0]
             changes |= journaled(list_changes(old.payload, changed["payload"]))
-        agent = (asked and asked.agent) or old.sent_to
         row = enqueue_many(
-            [(agent, spec_of_task(old, **changed))],
+            [((asked and asked.agent) or old.sent_to, spec_of_task(old, **changed))],
             stamp=stamp,
             replay_of=old.pk,
         )[0]

@@ -35,7 +35,7 @@ from ledger.schemas.events import EventList, events_out
 from ledger.schemas.shared import PageQuery
 from ledger.schemas.tasks import task_out
 from ledger.states import EvidenceLevel, Who
-from ledger.tasks import Spec
+from ledger.tasks import Spec, type_pauses
 from ledger.tasks.enqueuing import task_pointers
 from ledger.tasks.exclusive_files import holder_of
 from ledger.tasks.spec import USUAL_PRIORITY, backoff_of, spec_of
@@ -179,6 +179,34 @@ def request_spec(body: schemas.TaskIn, *, at: str) -> Spec:
         needs=body.needs,
         max_attempts=body.max_attempts if body.max_attempts is not None else body.max_retries,
     )
+
+
+# ---- types
+
+
+@router.get("/task-types", auth=PrincipalAuth("tasks:read"), response=schemas.TaskTypesOut)
+def task_types_list(request: PrincipalRequest) -> HttpResponse:
+    """List the project's paused types of tasks, by name."""
+    rows = type_pauses.list_pauses(request.auth.project_id)
+    return json_response({"data": [schemas.TaskTypeOut.write(row) for row in rows]})
+
+
+@router.patch("/task-types/{id}", auth=PrincipalAuth("tasks:write"), response=schemas.TaskTypeOut)
+def task_types_update(
+    request: PrincipalRequest, id: str, body: schemas.TaskTypePatch
+) -> HttpResponse:
+    """Pause or resume the tasks of a type: while it is paused, no claim hands one out.
+
+    Running tasks continue, and new ones are queued.
+    """
+    row, _ = type_pauses.set_paused(
+        id,
+        paused=body.paused,
+        project_id=request.auth.project_id,
+        note=body.note,
+        stamp=stamp_of(request),
+    )
+    return json_response(schemas.TaskTypeOut.write(row))
 
 
 # ---- read

@@ -23,7 +23,7 @@ from tests.serving import make_database, url_of_database
 from tests.waiting import PATIENCE_S
 
 DATABASE = "data_version"
-NEWEST = "0064_form_keys"
+NEWEST = "0064_list_columns"
 
 
 def migrate(*options: str) -> "subprocess.CompletedProcess[str]":

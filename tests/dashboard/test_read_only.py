@@ -140,6 +140,7 @@ PARTS = {
     "browser_end",
     "browsers_end_others",
     "first_steps",
+    "list_columns",
     "profile_save",
     "profile_password",
     "plan_by_ref",

@@ -6,11 +6,11 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-from tenfour.api.calls import given, json_object
+from tenfour.api.calls import given, json_object, part
 from tenfour.client import Client
 from tenfour.commands import work
 from tenfour.commands.display import Screen, clean, describe_task_state, find_screen
-from tenfour.commands.terminal import OK, json_of, say, wrong_usage
+from tenfour.commands.terminal import OK, json_of, pretty, say, wrong_usage
 from tenfour.commands.terminal import text_of as read_text
 from tenfour.http.core import Call
 from tenfour.nouns.noun import Noun, Parser, Verb
@@ -26,11 +26,12 @@ from tenfour.nouns.output.columns import (
 )
 from tenfour.nouns.output.record import Layout
 from tenfour.nouns.output.table import render_table
-from tenfour.nouns.reading import Filter, add_id, make_action, make_list, make_show
+from tenfour.nouns.reading import Filter, add_id, add_json, make_action, make_list, make_show
 from tenfour.nouns.rows import Kind, act, fetch_rows, find_id, get
 from tenfour.nouns.settings.budget import read_amount
 
 KIND = Kind("/v1/tasks", "task", "tasks", names="ref", page="/tasks/{id}/")
+TYPES = "/v1/task-types"
 ATTEMPTS = 10
 
 
@@ -165,6 +166,40 @@ def retry(client: Client, id: str, args: argparse.Namespace) -> Row:
     return act(client, KIND.path_of(id, "retry"), given(body))
 
 
+def add_type(parser: Parser) -> None:
+    parser.add_argument("type", metavar="TYPE", help="such as code or review")
+
+
+def add_types_arguments(parser: Parser) -> None:
+    add_json(parser, "print the paused types as JSON")
+
+
+def add_pause_arguments(parser: Parser) -> None:
+    add_type(parser)
+    parser.add_argument("--note", metavar="TEXT", help="why, for the people who see it")
+
+
+def set_type_paused(args: argparse.Namespace, **changes: Any) -> int:
+    """Pause or resume the tasks of a type; say how it is now."""
+    path = f"{TYPES}/{part(args.type)}"
+    with Client(args.url) as client:
+        row: Row = client.perform(Call("PATCH", path, json_object, given(changes)))
+    say(f"{row['type']} {'paused' if row['paused'] else 'active'}")
+    return OK
+
+
+def list_types(args: argparse.Namespace) -> int:
+    """Print the paused types, one a line."""
+    with Client(args.url) as client:
+        rows: list[Row] = client.perform(Call("GET", TYPES, json_object))["data"]
+    if args.json:
+        say(pretty(rows))
+    for row in () if args.json else rows:
+        note = f": {row['note']}" if row["note"] else ""
+        say(clean(f"{row['type']} paused since {row['paused_at']} by {row['paused_by']}{note}"))
+    return OK
+
+
 def add_reason(parser: Parser) -> None:
     parser.add_argument("--reason", metavar="TEXT", help="stored in the journal")
 
@@ -219,6 +254,23 @@ NOUN = Noun(
             "escalations:resolve",
             retry,
             add=add_retry_arguments,
+        ),
+        "types": Verb(
+            "List the paused types of tasks.", "tasks:read", list_types, add_types_arguments
+        ),
+        "pause-type": Verb(
+            "Hand out no task of a type until it is resumed; running attempts continue.",
+            "tasks:write",
+            lambda args: set_type_paused(args, paused=True, note=args.note),
+            add_pause_arguments,
+            example="tenfour task pause-type code --note 'the build server is down'",
+        ),
+        "resume-type": Verb(
+            "Hand out the tasks of a paused type again.",
+            "tasks:write",
+            lambda args: set_type_paused(args, paused=False),
+            add_type,
+            example="tenfour task resume-type code",
         ),
         "abort": make_action(
             KIND,

@@ -7,11 +7,19 @@ from typing import Any
 
 from django import forms
 
+from dashboard.lists.known_names import list_agents
 from ledger.errors import Invalid, PayloadTooLarge, Refusal
+from ledger.models import Project
 from ledger.values.text import truncate
+
+AGENTS_LISTED = 200
 
 # NUL and lone surrogates, in JSON that escapes only what it must
 UNSTORABLE = re.compile(r"[\ud800-\udfff]|(?<!\\)(?:\\\\)*+\\u0000")
+
+
+def list_known_agents(project: Project | None) -> list[str]:
+    return list(dict.fromkeys(list_agents(project)))[:AGENTS_LISTED]
 
 
 def text_box(*, type: str = "text", **attributes: Any) -> forms.TextInput:

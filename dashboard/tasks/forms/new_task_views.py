@@ -20,10 +20,15 @@ from pydantic import ValidationError
 from dashboard.frame.access import may_open
 from dashboard.frame.navigation import Scope
 from dashboard.frame.rendering import HtmxRequest, PageContext, Visit, begin_visit, respond
-from dashboard.instructions.action_views import list_known_agents
 from dashboard.lists.known_names import SOURCES
 from dashboard.lists.query_box import as_id
-from dashboard.tasks.form_fields import PayloadField, add_refusal, format_payload, text_box
+from dashboard.tasks.forms.fields import (
+    PayloadField,
+    add_refusal,
+    format_payload,
+    list_known_agents,
+    text_box,
+)
 from dashboard.tasks.views import CRUMB
 from ledger import agents, idempotency
 from ledger.api.tasks import enqueue_by_hand

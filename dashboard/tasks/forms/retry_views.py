@@ -12,9 +12,14 @@ from django.urls import reverse, reverse_lazy
 from django.utils import timezone
 
 from dashboard.frame.rendering import Crumb, HtmxRequest, PageContext, begin_visit, respond
-from dashboard.instructions.action_views import list_known_agents
 from dashboard.tasks import detail_queries
-from dashboard.tasks.form_fields import PayloadField, add_refusal, format_payload, text_box
+from dashboard.tasks.forms.fields import (
+    PayloadField,
+    add_refusal,
+    format_payload,
+    list_known_agents,
+    text_box,
+)
 from ledger import agents
 from ledger.errors import Invalid, PayloadTooLarge, Refusal, VersionMismatch
 from ledger.journal import stamp_of
