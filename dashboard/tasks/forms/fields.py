@@ -10,7 +10,10 @@ from django import forms
 from dashboard.lists.known_names import list_agents
 from ledger.errors import Invalid, PayloadTooLarge, Refusal
 from ledger.models import Project
+from ledger.schemas.budgets import BudgetIn
+from ledger.tasks.spec import MAX_ATTEMPTS
 from ledger.values.text import truncate
+from retries.budgets.amounts import parse_amount
 
 AGENTS_LISTED = 200
 
@@ -22,9 +25,27 @@ def list_known_agents(project: Project | None) -> list[str]:
     return list(dict.fromkeys(list_agents(project)))[:AGENTS_LISTED]
 
 
-def text_box(*, type: str = "text", **attributes: Any) -> forms.TextInput:
-    own = {"class": "input", "type": type, "autocomplete": "off", "spellcheck": "false"}
-    return forms.TextInput(attrs=own | attributes)
+def box(kind: type[forms.Field], label: str, **attributes: Any) -> Any:
+    """Return an optional field in one line of text; `attributes` are those of its input."""
+    own = {"class": "input", "autocomplete": "off", "spellcheck": "false"}
+    return kind(label=label, required=False, widget=forms.TextInput(attrs=own | attributes))
+
+
+class TermsForm(forms.Form):
+    """Who does a task, and within which limits; the API's schema or the ledger checks them."""
+
+    agent = box(forms.CharField, "Agent or pool", list="task-agents", maxlength=64)
+    max_attempts = box(
+        forms.IntegerField, "Attempts in a round", type="number", min=1, max=MAX_ATTEMPTS
+    )
+    not_before = box(forms.DateTimeField, "Not before", type="datetime-local")
+    budget = box(forms.CharField, "Budget", placeholder="500000 tokens or 5 USD", maxlength=64)
+
+
+def read_budget(text: str) -> BudgetIn:
+    amount = parse_amount(text, pointer="/budget")
+    number = int(amount.number) if amount.unit == "tokens" else float(amount.number)
+    return BudgetIn.model_validate({amount.unit: number})
 
 
 class PayloadField(forms.CharField):
@@ -95,12 +116,11 @@ def build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
-def add_refusal(form: forms.Form, refusal: Refusal, names: dict[str, str] | None = None) -> None:
-    """Add what the ledger refuses beside its field; `names` maps its names to other fields."""
+def add_refusal(form: forms.Form, refusal: Refusal) -> None:
+    """Add what the ledger refuses beside its field."""
     field = "payload" if isinstance(refusal, PayloadTooLarge) else ""
     if isinstance(refusal, Invalid):
         field = str(refusal.more["errors"][0]["pointer"]).split("/")[1]
     elif refusal.code == "unknown_agent":
         field = "agent"
-    field = (names or {}).get(field, field)
     form.add_error(field if field in form.fields else None, refusal.detail)

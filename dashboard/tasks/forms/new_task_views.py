@@ -3,8 +3,6 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
-from decimal import Decimal
 from secrets import token_hex
 from typing import Any
 from uuid import NAMESPACE_URL, UUID, uuid5
@@ -24,13 +22,15 @@ from dashboard.lists.known_names import SOURCES
 from dashboard.lists.query_box import as_id
 from dashboard.tasks.forms.fields import (
     PayloadField,
+    TermsForm,
     add_refusal,
+    box,
     format_payload,
     list_known_agents,
-    text_box,
+    read_budget,
 )
 from dashboard.tasks.views import CRUMB
-from ledger import agents, idempotency
+from ledger import idempotency
 from ledger.api.tasks import enqueue_by_hand
 from ledger.errors import Refusal
 from ledger.idempotency import StoredResponse
@@ -39,8 +39,7 @@ from ledger.models import Project, Task
 from ledger.schemas.tasks import TaskIn
 from ledger.secrets.redaction import MASKED
 from ledger.states import EvidenceLevel
-from ledger.tasks.spec import MAX_ATTEMPTS, TIMEOUT_S, TITLE_LENGTH
-from retries.budgets.amounts import parse_amount
+from ledger.tasks.spec import TITLE_LENGTH
 
 READ = 1_000  # the newest tasks among which those of a type are found
 COMPARED = 20  # tasks of the type whose payloads are compared
@@ -52,57 +51,32 @@ EVIDENCE = {
     EvidenceLevel.ASK: "Ask: a claim without a check is sent back once",
     EvidenceLevel.REQUIRE: "Require: without proof, a person must accept it",
 }
-LIMITS = ("priority", "not_before", "max_attempts", "timeout_s", "evidence", "budget")
+TERMS = ("priority", "not_before", "max_attempts", "timeout_s", "evidence", "budget")
 # fields that an earlier task of the type fills in
 COPIED = ("title", "priority", "max_attempts", "timeout_s", "evidence")
 
 
-class NewTaskForm(forms.Form):
+class NewTaskForm(TermsForm):
     """A new task; the API's schema and the ledger check it, and errors stand at their fields."""
 
     project = forms.ModelChoiceField(Project.objects.order_by("name"), to_field_name="name")
     key = forms.CharField(max_length=32, required=False)
-    type = forms.CharField(label="Type", widget=text_box(list="task-types", maxlength=64))
-    agent = forms.CharField(
-        label="Agent or pool",
-        max_length=agents.NAME_LENGTH,
-        widget=text_box(list="task-agents"),
-    )
-    title = forms.CharField(label="Title", required=False, widget=text_box(maxlength=TITLE_LENGTH))
+    type = box(forms.CharField, "Type", list="task-types", maxlength=64)
+    title = box(forms.CharField, "Title", maxlength=TITLE_LENGTH)
     payload = PayloadField(required=False)
-    priority = forms.IntegerField(
-        label="Priority", required=False, widget=text_box(type="number", placeholder="0")
-    )
-    max_attempts = forms.IntegerField(
-        label="Attempts in a round",
-        required=False,
-        widget=text_box(type="number", min=1, max=MAX_ATTEMPTS),
-    )
-    timeout_s = forms.IntegerField(
-        label="Longest attempt, in seconds",
-        required=False,
-        widget=text_box(type="number", min=TIMEOUT_S[0], max=TIMEOUT_S[1]),
-    )
+    priority = box(forms.IntegerField, "Priority", type="number", placeholder="0")
+    timeout_s = box(forms.IntegerField, "Longest attempt, in seconds", type="number", min=1)
     evidence = forms.ChoiceField(
         label="Evidence",
         choices=list(EVIDENCE.items()),
         required=False,
         widget=forms.Select(attrs={"class": "input"}),
     )
-    not_before = forms.DateTimeField(
-        label="Not before", required=False, widget=text_box(type="datetime-local")
-    )
-    budget = forms.CharField(
-        label="Budget",
-        max_length=64,
-        required=False,
-        widget=text_box(placeholder="500000 tokens or 5 USD"),
-    )
 
     @property
-    def limits(self) -> list[forms.BoundField]:
+    def terms(self) -> list[forms.BoundField]:
         """Return the fields that every task has a default for."""
-        return [self[name] for name in LIMITS]
+        return [self[name] for name in TERMS]
 
     def send(self, request: HtmxRequest) -> tuple[UUID, bool] | None:
         """Return the task, and whether it was created before; None after adding the errors."""
@@ -121,19 +95,13 @@ class NewTaskForm(forms.Form):
     def build_body(self, values: Mapping[str, Any]) -> TaskIn | None:
         given = {name: value for name, value in values.items() if value not in (None, "")}
         if "budget" in given:
-            amount = parse_amount(given["budget"], pointer="/budget")
-            is_tokens = amount.unit == "tokens"
-            given["budget"] = {amount.unit: as_number(amount.number, is_whole=is_tokens)}
+            given["budget"] = read_budget(given["budget"])
         try:
             return TaskIn.model_validate(given)
         except ValidationError as error:
             for each in error.errors():
                 self.add_error(str(each["loc"][0]), f"{each['msg']}.")
         return None
-
-
-def as_number(number: Decimal, *, is_whole: bool) -> int | float:
-    return int(number) if is_whole else float(number)
 
 
 def create_once(
@@ -157,16 +125,6 @@ def create_once(
     return UUID(json.loads(stored.body)), stored.replayed
 
 
-@dataclass(frozen=True, slots=True)
-class Earlier:
-    """An earlier task of the type, whose payload a new one can begin with."""
-
-    id: UUID
-    label: str
-    created_at: datetime
-    is_chosen: bool
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTaskPage(PageContext):
     form: NewTaskForm
@@ -175,7 +133,8 @@ class NewTaskPage(PageContext):
     agents: list[str]
     single_project: Project | None
     projects: list[Project]
-    earlier: list[Earlier]
+    earlier: list[Task]
+    source: Task | None
     is_redacted: bool
     zone: str
 
@@ -212,6 +171,7 @@ def show_filled(visit: Visit, project: Project | None) -> HttpResponse:
     earlier = list_of_type(typed["type"], project)
     source = find_source(request, earlier, project)
     if source:
+        earlier = earlier or list_of_type(source.type, project)
         own = {name: getattr(source, name) for name in COPIED}
         own |= {"type": source.type, "agent": source.sent_to.name}
         typed = own | {name: value for name, value in typed.items() if value}
@@ -269,10 +229,8 @@ def show(
         agents=list_known_agents(project),
         single_project=visit.scope.projects[0] if len(visit.scope.projects) == 1 else None,
         projects=visit.scope.projects,
-        earlier=[
-            Earlier(row.pk, str(row), row.created_at, source is not None and row.pk == source.pk)
-            for row in rows
-        ],
+        earlier=rows,
+        source=source,
         is_redacted=bool(MASKED.search(payload)),
         zone=timezone.get_current_timezone_name(),
     )

@@ -15,10 +15,11 @@ from dashboard.frame.rendering import Crumb, HtmxRequest, PageContext, begin_vis
 from dashboard.tasks import detail_queries
 from dashboard.tasks.forms.fields import (
     PayloadField,
+    TermsForm,
     add_refusal,
     format_payload,
     list_known_agents,
-    text_box,
+    read_budget,
 )
 from ledger import agents
 from ledger.errors import Invalid, PayloadTooLarge, Refusal, VersionMismatch
@@ -27,43 +28,25 @@ from ledger.models import Task
 from ledger.secrets.notes import clean_note
 from ledger.secrets.redaction import MASKED
 from ledger.tasks.spec import MAX_ATTEMPTS
-from retries.budgets.amounts import parse_amount
-from retries.budgets.editing import BudgetSpec
+from retries.budgets.editing import read_spec
 from retries.verbs import tasks
 
 CHANGED = "The task has changed since you opened this form. Check it, then send the form again."
 
 
-class RetryForm(forms.Form):
+class RetryForm(TermsForm):
     """The payload and the terms of the next attempts; refusals become errors at their fields.
 
     A field with the task's own value changes nothing.
     """
 
     payload = PayloadField()
-    agent = forms.CharField(
-        label="Agent or pool", required=False, widget=text_box(list="task-agents", maxlength=64)
-    )
-    max_attempts = forms.IntegerField(
-        label="Attempts in a round",
-        required=False,
-        widget=text_box(type="number", min=1, max=MAX_ATTEMPTS),
-    )
-    not_before = forms.DateTimeField(
-        label="Not before", required=False, widget=text_box(type="datetime-local")
-    )
-    budget = forms.CharField(
-        label="Budget",
-        max_length=64,
-        required=False,
-        widget=text_box(placeholder="500000 tokens or 5 USD"),
-    )
     note = forms.CharField(required=False)
     version = forms.IntegerField()
 
     @property
     def terms(self) -> list[forms.BoundField]:
-        return [self[name] for name in ("agent", "max_attempts", "not_before", "budget")]
+        return [self[name] for name in TermsForm.base_fields]
 
     def send(self, request: HtmxRequest, row: Task) -> UUID | None:
         """Retry the task and return the task to show, or None after adding the error."""
@@ -86,15 +69,10 @@ class RetryForm(forms.Form):
             "agent": None if is_same else agents.get_by_name(name, project=row.project),
             "max_attempts": None if attempts == row.max_attempts else attempts,
             "not_before": given["not_before"],
-            "budget": read_budget(given["budget"]) if given["budget"] else None,
+            "budget": read_spec(read_budget(given["budget"])) if given["budget"] else None,
             "note": clean_note(given["note"]),
             "version": given["version"],
         }
-
-
-def read_budget(text: str) -> BudgetSpec:
-    amount = parse_amount(text, pointer="/budget")
-    return BudgetSpec(unit=amount.unit, amount=amount.number, pointer="/budget")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

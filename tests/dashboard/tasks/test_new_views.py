@@ -109,8 +109,8 @@ def test_the_form_is_filled_from_the_newest_different_payloads(
     add(agent, *payloads, payloads[6], title="Count", priority=4, evidence="ask")
     add(agent, {"other": True}, type="review")
     page = browser.get(NEW, {"type": "code"})
-    assert [each.label for each in page.context["earlier"]] == ["Count"] * 5
-    assert page.context["earlier"][0].is_chosen
+    assert [each.payload["n"] for each in page.context["earlier"]] == [6, 5, 4, 3, 2]
+    assert page.context["source"] == page.context["earlier"][0]
     form = page.context["form"]
     assert json.loads(form["payload"].value()) == {"n": 6}
     assert (form["agent"].value(), form["title"].value()) == ("coder", "Count")
