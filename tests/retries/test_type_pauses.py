@@ -1,6 +1,5 @@
 """A paused type: no claim hands out its tasks, and each says why."""
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -116,11 +115,11 @@ def test_a_name_that_no_type_can_have_is_refused(project: Project) -> None:
 def test_pause_and_resume_over_http(operator: Api, coder: Api, agent: Agent) -> None:
     make_task(agent, type="code")
     paused = operator("PATCH", "/task-types/code", {"paused": True, "note": "down"})
-    assert paused.status == 200 and paused.body["paused"] and paused.body["note"] == "down"
+    assert paused.status_code == 200 and paused.body["paused"] and paused.body["note"] == "down"
     assert coder("GET", "/task-types").body["data"] == [paused.body]
     assert coder("POST", "/claims").body["reason"] == "type_paused"
-    assert coder("PATCH", "/task-types/code", {"paused": False}).status == 403
-    assert operator("PATCH", "/task-types/no%20type", {"paused": True}).status == 422
+    assert coder("PATCH", "/task-types/code", {"paused": False}).status_code == 403
+    assert operator("PATCH", "/task-types/no%20type", {"paused": True}).status_code == 422
     resumed = operator("PATCH", "/task-types/code", {"paused": False})
     assert resumed.body == {
         **{"type": "code", "paused": False, "paused_at": None, "paused_by": None, "note": ""}
@@ -128,12 +127,23 @@ def test_pause_and_resume_over_http(operator: Api, coder: Api, agent: Agent) -> 
     assert coder("POST", "/claims").body["tasks"]
 
 
-def test_the_usual_claim_is_one_statement(
-    agent: Agent, django_assert_num_queries: Callable[..., Any]
+def test_only_a_project_with_a_paused_type_needs_more_statements(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make_task(agent, type="code")
-    with django_assert_num_queries(1):
-        assert claim(agent).rows
+    asked = []
+    take = claims.take_tasks
+
+    def take_and_count(*given: Any, **more: Any) -> Any:
+        asked.append(given)
+        return take(*given, **more)
+
+    monkeypatch.setattr(claims, "take_tasks", take_and_count)
+    for type, number in (("", 1), ("review", 2)):
+        if type:
+            pause(type)
+        make_task(agent, type="code")
+        assert claim(agent).rows and len(asked) == number
+        asked.clear()
 
 
 class TestPage:

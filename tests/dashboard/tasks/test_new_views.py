@@ -41,7 +41,7 @@ def test_a_task_has_what_was_typed(browser: Client, agent: Agent) -> None:
     assert (row.max_attempts, row.timeout_s, row.evidence) == (5, 60, "require")
     assert row.not_before == tomorrow and row.state == "blocked"
     assert Budget.objects.get(task=row).amount == 5000
-    assert (row.created_by_type, row.created_by_name) == ("person", "mara")
+    assert (row.created_by_type, row.created_by_name) == ("user", "mara")
     assert Event.objects.get(kind="task.created").actor_name == "mara"
 
 
@@ -137,13 +137,13 @@ def test_masked_values_are_pointed_out(browser: Client, agent: Agent) -> None:
 
 def test_no_payload_of_another_project_fills_the_form(agent: Agent, project: Project) -> None:
     other = make_agent("other", project=make_project("elsewhere"))
-    add(other, {"secret": "plan"})
+    add(other, {"secret": "zebra"})
     olga = User.objects.create_user("olga")
     Membership.objects.create(user=olga, project=project, role="operator", added_by="mara")
     client = Client()
     client.force_login(olga)
     assert client.get(NEW, {"fill": str(Task.objects.get().pk)}).status_code == 404
-    assert "plan" not in html(client.get(NEW, {"type": "code"}))
+    assert "zebra" not in html(client.get(NEW, {"type": "code"}))
     refused = client.post(NEW, TYPED | {"project": "elsewhere", "agent": "other"})
     assert refused.status_code in (403, 404) and Task.objects.count() == 1
 
