@@ -79,7 +79,8 @@ def retry(task_id: UUID, options: Options, stamp: Stamp) -> Left | None:
         case TaskState.RETRY if (
             task_actions.retry_now([task_id], note=note, stamp=stamp) or asked.names
         ):
-            return set_start(task_id, asked, note, stamp)
+            set_start(task_id, asked, note, stamp)
+            return None
         case TaskState.FAILED:
             letters = DeadLetter.objects.filter(task=task_id).order_by("id")
             ids = list(letters.values_list("pk", flat=True))
@@ -90,7 +91,9 @@ def retry(task_id: UUID, options: Options, stamp: Stamp) -> Left | None:
         case TaskState.ESCALATED:
             choice, channel = Choice(Answer.RETRY, note=note), options.get("channel", "page")
             left = answer_one(task_id, choice, stamp, channel=channel)
-            return left or set_start(task_id, asked, note, stamp)
+            if left is None:
+                set_start(task_id, asked, note, stamp)
+            return left
     return Left(f"State is now “{row['state']}”")
 
 

@@ -124,7 +124,7 @@ def test_pause_and_resume_over_http(operator: Api, coder: Api, agent: Agent) -> 
     assert resumed.body == {
         **{"type": "code", "paused": False, "paused_at": None, "paused_by": None, "note": ""}
     }
-    assert coder("POST", "/claims").body["tasks"]
+    assert coder("POST", "/claims").body["data"]
 
 
 def test_only_a_project_with_a_paused_type_needs_more_statements(
