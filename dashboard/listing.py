@@ -60,7 +60,7 @@ from dashboard.lists.sorting import (
     slice_sorted,
     sort_rows,
 )
-from dashboard.saved_views.columns import read_columns
+from dashboard.saved_views.columns import name_hidden, read_columns
 from dashboard.saved_views.strip import ViewStrip, read_views
 from dashboard.steps import Beside
 from ledger.database.optional_cache import get_or_compute_slow
@@ -337,11 +337,7 @@ class Listing(Generic[B]):
             sort=sort,
             is_newest_first=not self.order_of(sort),
             columns=columns,
-            hidden=" ".join(
-                f"hide-{n}"
-                for n, each in enumerate(columns, 1 + bool(self.verbs))
-                if each.is_hidden
-            ),
+            hidden=name_hidden(columns, 1 + bool(self.verbs)),
             page=page,
             entries=[],
             may_act=bool(self.verbs)

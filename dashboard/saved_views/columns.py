@@ -27,6 +27,11 @@ def read_columns(visit: Visit, noun: str) -> Sequence[str]:
     return cast(Sequence[str], names)
 
 
+def name_hidden(columns: Sequence[Any], first: int) -> str:
+    """Return the CSS classes that hide columns, of which one stands at the place `first`."""
+    return " ".join(f"hide-{n}" for n, each in enumerate(columns, first) if each.is_hidden)
+
+
 def save(request: HtmxRequest, noun: str) -> HttpResponse:
     if noun not in BUILT_IN or not may_open(request.user, noun):
         raise Http404(f"There is no list “{noun[:20]}” with columns.")

@@ -32,7 +32,7 @@ def box(kind: type[forms.Field], label: str, **attributes: Any) -> Any:
 
 
 class TermsForm(forms.Form):
-    """Who does a task, and within which limits; the API's schema or the ledger checks them."""
+    """The agent of a task and its limits, which the API's schema or the ledger checks."""
 
     agent = box(forms.CharField, "Agent or pool", list="task-agents", maxlength=64)
     max_attempts = box(
