@@ -74,7 +74,7 @@ def test_columns_are_pinned(visit: Callable[..., Visitor], coder: Agent, now: da
     visitor = visit().signed_in()
     page = visitor.open("/dead-letters/")
     expect(page.locator("thead th:visible", has_text="Agent")).to_have_count(1)
-    page.get_by_text("Columns").click()
+    page.locator("#columns-menu summary").click()
     shoot(page, "columns")
     page.locator("#columns-menu").get_by_label("Agent").uncheck()
     page.get_by_role("button", name="Pin these columns").click()
