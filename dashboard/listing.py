@@ -387,9 +387,9 @@ class Listing(Generic[B]):
     def build_columns(self, sort: str, *, hidden: Collection[str] = ()) -> list[Column]:
         labels = {each.name: each.label for each in self.columns}
         headings = build_headings(self.sorts, labels, sort, self.default_sort)
-        # the first column names the row
+        # the first two name the row, and lead to it
         return [
-            replace(each, heading=headings.get(each.name), is_hidden=n > 0 and each.key in hidden)
+            replace(each, heading=headings.get(each.name), is_hidden=n > 1 and each.key in hidden)
             for n, each in enumerate(self.columns)
         ]
 

@@ -80,8 +80,8 @@ def test_columns_are_pinned(visit: Callable[..., Visitor], coder: Agent, now: da
     page.get_by_role("button", name="Pin these columns").click()
     expect(page.get_by_text("Your columns are saved.")).to_be_visible()
     expect(page.locator("thead th:visible", has_text="Agent")).to_have_count(0)
-    cells = "tbody tr[data-row]:first-child > :visible"
-    assert page.locator(cells).count() == page.locator("thead tr > :visible").count()
+    cells = page.locator("tbody tr[data-row]").first.locator("> :visible")
+    assert cells.count() == page.locator("thead tr > :visible").count()
     for width in (1440, 390):
         set_width(page, width)
         shoot(page, f"hidden-{width}")
