@@ -82,7 +82,7 @@ def test_columns_are_pinned(visit: Callable[..., Visitor], coder: Agent, now: da
     expect(page.locator("thead th:visible", has_text="Agent")).to_have_count(0)
     cells = page.locator("tbody tr[data-row]").first.locator("> :visible")
     assert cells.count() == page.locator("thead tr > :visible").count()
-    for width in (1440, 390):
+    for width in (390, 1440):
         set_width(page, width)
         shoot(page, f"hidden-{width}")
     page = visitor.open("/tasks/")
