@@ -6,7 +6,7 @@ page and the export show. The instance serves the page, its live part, and the e
 same rows for operations on all rows of a query, for completion, and for steps from row to row.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property, partial
@@ -17,6 +17,7 @@ from django.contrib.auth import get_permission_codename
 from django.db.models import Count, F, Model, Q, QuerySet
 from django.http import HttpResponse, HttpResponseBase
 from django.urls import URLPattern, reverse_lazy
+from django.utils.text import slugify
 
 from dashboard import steps
 from dashboard.date_range import DateRange, find_dates, open_dates
@@ -59,6 +60,7 @@ from dashboard.lists.sorting import (
     slice_sorted,
     sort_rows,
 )
+from dashboard.saved_views.columns import name_hidden, read_columns
 from dashboard.saved_views.strip import ViewStrip, read_views
 from dashboard.steps import Beside
 from ledger.database.optional_cache import get_or_compute_slow
@@ -90,6 +92,11 @@ class Column:
     order: SortColumn | None = None
     template: str = ""  # for a heading that is more than its label
     heading: Heading | None = None
+    is_hidden: bool = False
+
+    @property
+    def key(self) -> str:
+        return self.name or slugify(self.label)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +113,7 @@ class ListPage(PageContext):
     sort: str
     is_newest_first: bool
     columns: list[Column]
+    hidden: str  # the CSS classes that hide columns
     page: Page[Any]
     entries: list[Any]
     may_act: bool  # whether the person may act on selected rows
@@ -315,6 +323,7 @@ class Listing(Generic[B]):
         if dated is not None:
             return dated
         counts, sort, page = self.read_rows(query, visit)
+        columns = self.build_columns(sort, hidden=read_columns(visit, self.name))
         shown = ListPage(
             title=self.build_title(query, counts),
             heading=self.heading,
@@ -328,7 +337,8 @@ class Listing(Generic[B]):
             dates=find_dates(self.dates, getattr(query, self.dates)) if self.dates else None,
             sort=sort,
             is_newest_first=not self.order_of(sort),
-            columns=self.build_columns(sort),
+            columns=columns,
+            hidden=name_hidden(columns, 1 + bool(self.verbs)),
             page=page,
             entries=[],
             may_act=bool(self.verbs)
@@ -375,10 +385,14 @@ class Listing(Generic[B]):
             labels, counts, self.state_of(query), query, default=self.default_state
         )
 
-    def build_columns(self, sort: str) -> list[Column]:
+    def build_columns(self, sort: str, *, hidden: Collection[str] = ()) -> list[Column]:
         labels = {each.name: each.label for each in self.columns}
         headings = build_headings(self.sorts, labels, sort, self.default_sort)
-        return [replace(each, heading=headings.get(each.name)) for each in self.columns]
+        # the first two name the row, and lead to it
+        return [
+            replace(each, heading=headings.get(each.name), is_hidden=n > 1 and each.key in hidden)
+            for n, each in enumerate(self.columns)
+        ]
 
     def read_extra(self, page: ListPage, visit: Visit) -> dict[str, Any]:
         return {}

@@ -57,6 +57,7 @@ from dashboard.pools import action_views as pool_actions
 from dashboard.pools import views as pools
 from dashboard.profile import views as profile
 from dashboard.saved_views import action_views as saved_views
+from dashboard.saved_views import columns as list_columns
 from dashboard.search import views as search
 from dashboard.sessions import action_views as session_actions
 from dashboard.sessions import detail_views as session_details
@@ -75,8 +76,10 @@ from dashboard.tasks import action_views as task_actions
 from dashboard.tasks import context_views as task_contexts
 from dashboard.tasks import export_views as task_exports
 from dashboard.tasks import output_views as task_outputs
-from dashboard.tasks import retry_views as task_retries
 from dashboard.tasks import views as tasks
+from dashboard.tasks.forms import new_task_views as new_tasks
+from dashboard.tasks.forms import retry_views as task_retries
+from dashboard.tasks.forms import type_views as task_types
 from dashboard.tasks.spans import views as task_spans
 from dashboard.tokens import views as tokens
 from ledger.authorization.permissions import ENTER
@@ -94,6 +97,7 @@ urlpatterns = [
     action("views/<slug:noun>/save/", saved_views.save, "view_save", "ledger.add_savedview"),
     action("views/<uuid:view_id>/delete/", saved_views.delete,
         "view_delete", "ledger.delete_savedview"),
+    action("columns/<slug:noun>/", list_columns.save, "list_columns", ENTER),
     *INSTRUCTIONS.pages("instructions/", replica=True),
     form("instructions/new/", instruction_actions.new, "instruction_new", "ledger.add_instruction"),
     *RULES.pages("instructions/standing/"),
@@ -113,6 +117,9 @@ urlpatterns = [
         "instruction_act", "ledger.change_instruction"),
     *list_pages("tasks/", tasks.index, task_exports.export,
         "tasks", "ledger.view_task", replica=True),
+    page("tasks/types/", task_types.index, "task_types", "ledger.view_task"),
+    action("tasks/types/<slug:verb>/", task_types.act, "task_type_act", "ledger.change_task"),
+    form("tasks/new/", new_tasks.new, "task_new", "ledger.add_task"),
     page("tasks/<uuid:task_id>/", tasks.detail, "task", "ledger.view_task"),
     page("tasks/<uuid:task_id>/contexts/", task_contexts.index,
         "task_contexts", "ledger.view_task"),

@@ -58,13 +58,14 @@ def fingerprint_request(method: str, path: str, body: bytes) -> bytes:
 def run_once(
     key: str,
     *,
-    token_id: UUID,
+    token_id: UUID | None,
     fingerprint: bytes,
     now: datetime,
     work: Callable[[], StoredResponse],
 ) -> StoredResponse:
     """Run `work`, or return the response stored under this key within a day.
 
+    A form of a page has no token, and its key is unique among those of all forms.
     Raises KeyReused if the key belongs to a request with another fingerprint, and InProgress if
     the first request takes too long. An error is not stored: nothing was done, so the request can
     be sent again.
@@ -97,12 +98,13 @@ def run_once(
 
 
 def reserve_key(
-    key: str, *, token_id: UUID, fingerprint: bytes, now: datetime
+    key: str, *, token_id: UUID | None, fingerprint: bytes, now: datetime
 ) -> StoredResponse | None:
+    unique = "(token_id, key)" if token_id else "(key) where token_id is null"
     inserted = sql.run(
-        """insert into ledger_idempotencykey as k (token_id, key, fingerprint, body, expires_at)
+        f"""insert into ledger_idempotencykey as k (token_id, key, fingerprint, body, expires_at)
         values (%(token)s, %(key)s, %(fingerprint)s, '', %(until)s)
-        on conflict (token_id, key) do update
+        on conflict {unique} do update
             set fingerprint = excluded.fingerprint, expires_at = excluded.expires_at, status = null
             where k.expires_at <= %(now)s
         returning id""",
@@ -116,7 +118,7 @@ def reserve_key(
         return None
     row = sql.run(
         "select fingerprint, status, body from ledger_idempotencykey "
-        "where token_id = %(token)s and key = %(key)s",
+        f"where {owned_by(token_id)} and key = %(key)s",
         token=token_id,
         key=key,
     )[0]
@@ -125,10 +127,14 @@ def reserve_key(
     return StoredResponse(row["status"], row["body"], replayed=True)
 
 
-def store_response(key: str, *, token_id: UUID, response: StoredResponse) -> None:
+def owned_by(token_id: UUID | None) -> str:
+    return "token_id = %(token)s" if token_id else "token_id is null"
+
+
+def store_response(key: str, *, token_id: UUID | None, response: StoredResponse) -> None:
     sql.run(
         "update ledger_idempotencykey set status = %(status)s, body = %(body)s "
-        "where token_id = %(token)s and key = %(key)s",
+        f"where {owned_by(token_id)} and key = %(key)s",
         token=token_id,
         key=key,
         status=response.status,

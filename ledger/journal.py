@@ -125,6 +125,8 @@ class Kind(TextChoices):
     PRICE_REMOVED = "price.removed"
     PROJECT_CREATED = "project.created"
     PROJECT_POLICIES_CHANGED = "project.policies_changed"
+    PROJECT_TYPE_PAUSED = "project.type_paused"
+    PROJECT_TYPE_RESUMED = "project.type_resumed"
     PROJECT_EXPERIMENT_STARTED = "project.experiment_started"
     PROJECT_EXPERIMENT_ENDED = "project.experiment_ended"
     PROJECT_DELETION_STARTED = "project.deletion_started"

@@ -52,6 +52,7 @@ BREAKER_OPEN = "breaker_open"
 CONCURRENCY_LIMIT = "concurrency_limit"
 NO_TASK = "no_task"
 BUDGET_USED = "budget_used"
+TYPE_PAUSED = "type_paused"
 # Moves of a task take milliseconds; only an import locks a plan's tasks for longer.
 LOCKED_RETRY_S = 1
 
@@ -155,6 +156,7 @@ def claim_untraced(
         "limited": False,
         "ruled": False,
         "pooled": caller in pools.members,
+        "held_types": None,
         "silent": timedelta(seconds=settings.TENFOUR["SILENT_AFTER_SECONDS"]),
         "now": now,
     }
@@ -162,6 +164,9 @@ def claim_untraced(
     rows = take_tasks(caller, request, probe=False)
     if rows[0]["id"] is None and rows[0]["in_pools"] and not request["pooled"]:
         request["pooled"] = True
+        rows = take_tasks(caller, request, probe=False)
+    if rows[0]["id"] is None and rows[0]["paused_types"]:
+        request["held_types"] = list(rows[0]["paused_types"])
         rows = take_tasks(caller, request, probe=False)
     if rows[0]["id"] is None and rows[0]["ruled"] and not is_stopped(rows[0]):
         return claim_with_rules(caller, request)
@@ -231,7 +236,7 @@ def resolve_claim(caller: Caller, request: dict[str, Any], rows: list[Row]) -> C
     task, is_empty = request["task"], rows[0]["id"] is None and not is_stopped(rows[0])
     if is_empty and rows[0]["gate"]:
         return claim_past_breaker(caller, request, rows[0])
-    if is_empty and task and not rows[0]["plan_paused"]:
+    if is_empty and task and not is_held(rows[0]):
         return locked_result(rows[0], task, now=request["now"])
     return result_of(rows, now=request["now"])
 
@@ -272,7 +277,7 @@ def claim_past_breaker(caller: Caller, request: dict[str, Any], why: Row) -> Cla
         rows = take_tasks(caller, request | ({"limit": 1} if gate.probe else {}), probe=True)
         if gate.probe and rows[0]["id"] is not None and not rows[0]["resumed"]:
             breaker.take_probe(agent_id, rows[0]["attempt_id"], now=now)
-        if task and rows[0]["id"] is None and not rows[0]["plan_paused"]:
+        if task and rows[0]["id"] is None and not is_held(rows[0]):
             return locked_result(rows[0], task, now=now)
         return result_of(rows, now=now)
 
@@ -322,7 +327,11 @@ def empty_reason(why: Row) -> str:
         return AGENT_WAITS
     if why["spent_until"]:
         return BUDGET_USED
-    return "plan_paused" if why["plan_paused"] else NO_TASK
+    return "plan_paused" if why["plan_paused"] else TYPE_PAUSED if why["type_paused"] else NO_TASK
+
+
+def is_held(why: Row) -> bool:
+    return bool(why["plan_paused"] or why["type_paused"])
 
 
 def is_stopped(why: Row) -> bool:
@@ -449,7 +458,8 @@ def require_attempt(result: ClaimResult, agent_name: str, task_id: UUID) -> UUID
 
 def paused_error(task_id: UUID, reason: str | None) -> InvalidTransition:
     row = fetch_task(task_id)
-    paused = f"The agent {row['agent_name']}" if reason == AGENT_PAUSED else "The task's plan"
+    own = {AGENT_PAUSED: f"The agent {row['agent_name']}", TYPE_PAUSED: f"The type {row['type']}"}
+    paused = own.get(reason or "", "The task's plan")
     return InvalidTransition(
         f"{paused} is paused: the task can't be started until it is resumed.",
         current=row["state"],

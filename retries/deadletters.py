@@ -11,7 +11,8 @@ from ledger.journal import Kind, Stamp
 from ledger.models import DeadLetter, Plan
 from ledger.models.dead_letter import DeadLetterQuerySet
 from ledger.secrets.notes import clean_note, noted
-from ledger.tasks import enqueue_many
+from ledger.tasks import Change, enqueue_many
+from ledger.tasks.changing import describe_changes
 from ledger.tasks.payload_changes import check_masks, journaled, list_changes
 from ledger.tasks.replacing import release_ref, take_places
 from ledger.tasks.spec import clean_payload, spec_of_task
@@ -35,11 +36,11 @@ def replay(
     *,
     among: DeadLetterQuerySet,
     note: str = "",
-    payload: Any = None,
+    asked: Change | None = None,
     stamp: Stamp,
 ) -> list[DeadLetter]:
     """Enqueue failed tasks again; return the dead letters that were open, with `replayed_as`."""
-    # `payload` replaces that of the tasks, and the journal stores the difference. Dependents of the
+    # `asked` changes the new tasks, and the journal stores the difference. Dependents of the
     # old task wait for the new one, and a checkpoint asks again. Dead letters of an aborted plan
     # stay open, because its tasks may not start before the plan is restarted.
     ids = list(ids)
@@ -49,14 +50,14 @@ def replay(
     for letter in found:
         old = letter.task
         release_ref(old)
-        changed: dict[str, Any] = {}
-        changes: dict[str, Any] = {}
-        if payload is not None:
-            check_masks(old.payload, payload)
-            changed["payload"] = clean_payload(payload, pointer="/payload")[0]
-            changes = journaled(list_changes(old.payload, changed["payload"]))
+        changed = asked.columns if asked else {}
+        changes = describe_changes(old, asked) if asked and asked.names else {}
+        if "payload" in changed:
+            check_masks(old.payload, changed["payload"])
+            changed["payload"] = clean_payload(changed["payload"], pointer="/payload")[0]
+            changes |= journaled(list_changes(old.payload, changed["payload"]))
         row = enqueue_many(
-            [(old.sent_to, spec_of_task(old, **changed))],
+            [((asked and asked.agent) or old.sent_to, spec_of_task(old, **changed))],
             stamp=stamp,
             replay_of=old.pk,
         )[0]

@@ -176,6 +176,7 @@ IDS = {
     "notification-rules": "the rule's id",
     "webhooks": "the webhook's id",
     "agents": "the agent's id or name",
+    "task-types": "the type, such as code",
     "attempts": "the attempt's id",
     "markers": "the marker's id",
     "budgets": "the budget's id",

@@ -38,6 +38,7 @@ NOTHING = {
     "agent_paused": "A person has paused you, so you get no tasks.",
     "agent_waits": "Your account is at a limit, so you get no tasks until it resets.",
     "plan_paused": "The plan of your tasks is paused.",
+    "type_paused": "The type of your tasks is paused.",
     "budget_used": "The budget of your tasks is used up. A person can raise it.",
     "concurrency_limit": "You already work on as many tasks as you may.",
 }

@@ -41,7 +41,8 @@ UNSENT = (
 TEXT = "text/plain; charset=utf-8"
 COLUMNS = [field.attname for field in User._meta.concrete_fields]
 USER = f"""select {", ".join(f"u.{name}" for name in COLUMNS)}, r.*, f.*,
-        p.theme, p.time_zone, coalesce(p.hides_first_steps, false) as hides_first_steps
+        p.theme, p.time_zone, coalesce(p.hides_first_steps, false) as hides_first_steps,
+        coalesce(p.list_columns, '{{}}'::jsonb) as list_columns
     from {User._meta.db_table} u
     left join {Preference._meta.db_table} p on p.user_id = u.id
     cross join lateral ({ROLES(user="u.id")}) r
@@ -66,6 +67,7 @@ class People(ModelBackend):
             user: Any = User.from_db(DEFAULT_DB_ALIAS, COLUMNS, [row[name] for name in COLUMNS])
             user.theme, user.time_zone = row["theme"], row["time_zone"]
             user.hides_first_steps = row["hides_first_steps"]
+            user.list_columns = row["list_columns"]
             user.project_roles = read_roles(row)
             names = zip(row["first_ids"] or (), row["first_names"] or (), strict=True)
             user.first_projects = [as_project(*each) for each in names]

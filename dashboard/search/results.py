@@ -82,6 +82,7 @@ class Command:
 
 COMMANDS = (
     Command("New instruction", "instruction_new", "n-instructions", "send tell message"),
+    Command("New task", "task_new", "n-tasks", "enqueue add create"),
     Command("Import a plan", "plan_import", "upload", "new add file"),
     Command("New standing instruction", "rule_new", "rule", "rule add"),
     Command("Connect an agent", "connect", "plug", "token new add"),

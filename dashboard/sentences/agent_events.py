@@ -202,6 +202,11 @@ def describe_project_event(event: Event) -> EventSentence:
             )
             reason = f": {data['reason']}" if data.get("reason") else ""
             return plain("project", actor, f"set the policies {changed}", reason)
+        case Kind.PROJECT_TYPE_PAUSED | Kind.PROJECT_TYPE_RESUMED:
+            did = "paused" if event.kind == Kind.PROJECT_TYPE_PAUSED else "resumed"
+            note = f": {data['note']}" if data.get("note") else ""
+            does = f"{did} tasks of the type {data.get('type', '')}"
+            return plain("pause" if did == "paused" else "play", actor, does, note)
         case Kind.PROJECT_EXPERIMENT_STARTED | Kind.PROJECT_EXPERIMENT_ENDED:
             did = "started" if event.kind == Kind.PROJECT_EXPERIMENT_STARTED else "ended"
             element = str(data.get("element") or "?").replace("_", " ")

@@ -1,5 +1,6 @@
 """Describe why a task moved, and why a breaker opened, as one clause (pure)."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 from ledger.journal import Kind
@@ -130,6 +131,8 @@ def describe_cause(event: Event, *, agent: str) -> str:
             return f"{agent} {describe_outside(data)}, attempt {data.get('attempt')}"
         case Kind.TASK_CHANGED:
             return f"{who} {describe_change(data)}"
+        case Kind.TASK_REPLAYED if data.get("changed", ["payload"]) != ["payload"]:
+            return f"{who} replayed it as a new task and {describe_change(data)}"
         case Kind.TASK_REPLAYED if data.get("payload"):
             return f"{who} replayed it as a new task with another {describe_payload(data)}"
         case Kind.TASK_ASSIGNED:
@@ -205,6 +208,8 @@ def describe_value(change: dict[str, Any]) -> str:
 
 def name_changes(data: dict[str, Any]) -> str:
     names = [str(name) for name in data.get("changed", [])]
+    values = data.get("values") or {}
+    names = [describe_values(name, values[name]) if name in values else name for name in names]
     if data.get("payload"):
         names = [describe_payload(data) if name == "payload" else name for name in names]
     # The sentence names the agents itself.
@@ -213,6 +218,24 @@ def name_changes(data: dict[str, Any]) -> str:
     return ", ".join(
         name if name.startswith("payload:") else name.replace("_", " ") for name in names
     )
+
+
+def describe_values(name: str, both: dict[str, Any]) -> str:
+    """Return the value before and after, if both are known.
+
+    >>> describe_values("max_attempts", {"old": 3, "new": 5})
+    'max_attempts from 3 to 5'
+    >>> describe_values("not_before", {"old": None, "new": "2026-12-01T10:00:00+00:00"})
+    'not_before to 2026-12-01 10:00 UTC'
+    """
+    was, now = (describe_plain(both.get(each)) for each in ("old", "new"))
+    return f"{name} from {was} to {now}" if was else f"{name} to {now}"
+
+
+def describe_plain(value: Any) -> str:
+    if not isinstance(value, str):
+        return "" if value is None else str(value)
+    return f"{datetime.fromisoformat(value).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def evidence_suffix(data: dict[str, Any]) -> str:

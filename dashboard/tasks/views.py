@@ -19,6 +19,7 @@ from dashboard.lists.pagination import Page
 from dashboard.lists.query_box import as_id
 from dashboard.lists.shared_queries import list_history
 from dashboard.lists.sorting import SORTABLE, Heading, build_headings, read_sort, read_sort_of
+from dashboard.saved_views.columns import read_columns
 from dashboard.saved_views.strip import ViewStrip, read_views
 from dashboard.sentences.tasks import describe_cause, describe_outside
 from dashboard.tasks import detail_queries
@@ -314,7 +315,7 @@ def index(visit: Visit) -> TaskListPage | HttpResponse:
     states = query.state.wanted
     seeks_errors = query.words or query.error.wanted or (states and TROUBLE.issuperset(states))
     usual = ["error"] if seeks_errors else []
-    shown = set(request.GET.getlist("column") or usual)
+    shown = set(request.GET.getlist("column") or [*read_columns(visit, "tasks"), *usual])
     chosen = order.choose_sort(sort, is_common=counts.is_common)
     columns = build_columns(chosen, shown, of_one_project=scope.project is not None)
     headlines = fetch_headlines(page.rows) if "error" in shown else {}

@@ -51,6 +51,8 @@ def find_hold(row: Any, *, now: datetime) -> Hold | None:
     if row.state not in (TaskState.QUEUED, TaskState.RETRY):
         return None
     name = row.agent.name
+    if row.type in (row.project.paused_types or ()):
+        return Hold("type paused", f"the type {row.type} is paused", "pause")
     if row.plan and row.plan.state == PlanState.PAUSED:
         return Hold("plan paused", "its plan is paused", "pause")
     if row.not_before and row.not_before > now:

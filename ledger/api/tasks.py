@@ -25,6 +25,7 @@ from ledger.authorization.principal import Principal
 from ledger.database import server_time, sql
 from ledger.database.sql import Row
 from ledger.errors import Invalid, Refusal
+from ledger.journal import Stamp
 from ledger.models import Agent, Attempt, Event, Need, Project, Task
 from ledger.models.task import TaskQuerySet
 from ledger.moves import TASK_COLUMNS
@@ -34,7 +35,7 @@ from ledger.schemas.events import EventList, events_out
 from ledger.schemas.shared import PageQuery
 from ledger.schemas.tasks import task_out
 from ledger.states import EvidenceLevel, Who
-from ledger.tasks import Spec
+from ledger.tasks import Spec, type_pauses
 from ledger.tasks.enqueuing import task_pointers
 from ledger.tasks.exclusive_files import holder_of
 from ledger.tasks.spec import USUAL_PRIORITY, backoff_of, spec_of
@@ -108,14 +109,27 @@ def enqueue(request: PrincipalRequest, bodies: list[schemas.TaskIn]) -> list[Row
             specs, stamp=stamp, pointers=pointers, visible_to_agent=principal.agent_id
         )
         if has_budgets:
-            for step in AFTER_ENQUEUE:
-                step(list(zip(rows, bodies, strict=True)), stamp)
+            take_steps(rows, bodies, stamp)
         return rows
 
     # A refused task must not leave a newly registered agent behind, nor count for the day.
     has_budgets = any(body.budget for body in bodies)
     has_more = principal.is_agent or has_budgets or any(body.register_ for body in bodies)
     return sql.atomic(insert)() if has_more else insert()
+
+
+def take_steps(rows: list[Row], bodies: list[schemas.TaskIn], stamp: Stamp) -> None:
+    for step in AFTER_ENQUEUE:
+        step(list(zip(rows, bodies, strict=True)), stamp)
+
+
+@sql.atomic
+def enqueue_by_hand(body: schemas.TaskIn, *, project: Project, stamp: Stamp) -> Row:
+    """Enqueue a task for a person, with the checks of a task over HTTP."""
+    agent = find_named_agent(body, project, stamp=stamp, at="")
+    rows = tasks.enqueue_many([(agent, request_spec(body, at=""))], stamp=stamp)
+    take_steps(rows, [body], stamp)
+    return rows[0]
 
 
 def check_own_budget(specs: list[Spec], pointers: list[str]) -> None:
@@ -143,10 +157,14 @@ def find_or_register_agent(
                 "An agent's token can enqueue tasks only for its own agent.", scope="tasks:write"
             )
         return Agent.objects.visible_to(principal).get()
+    return find_named_agent(body, project, stamp=stamp_of(request), at=at)
+
+
+def find_named_agent(body: schemas.TaskIn, project: Project, *, stamp: Stamp, at: str) -> Agent:
     if not body.agent:
         raise Invalid(f"{at}/agent", "Set the agent that should do the task.")
     if body.register_:
-        return agents.register(body.agent, project=project, stamp=stamp_of(request))
+        return agents.register(body.agent, project=project, stamp=stamp)
     return agents.get_by_name(body.agent, project=project)
 
 
@@ -161,6 +179,34 @@ def request_spec(body: schemas.TaskIn, *, at: str) -> Spec:
         needs=body.needs,
         max_attempts=body.max_attempts if body.max_attempts is not None else body.max_retries,
     )
+
+
+# ---- types
+
+
+@router.get("/task-types", auth=PrincipalAuth("tasks:read"), response=schemas.TaskTypesOut)
+def task_types_list(request: PrincipalRequest) -> HttpResponse:
+    """List the project's paused types of tasks, by name."""
+    rows = type_pauses.list_pauses(request.auth.project_id)
+    return json_response({"data": [schemas.TaskTypeOut.write(row) for row in rows]})
+
+
+@router.patch("/task-types/{id}", auth=PrincipalAuth("tasks:write"), response=schemas.TaskTypeOut)
+def task_types_update(
+    request: PrincipalRequest, id: str, body: schemas.TaskTypePatch
+) -> HttpResponse:
+    """Pause or resume the tasks of a type: while it is paused, no claim hands one out.
+
+    Running tasks continue, and new ones are queued.
+    """
+    row, _ = type_pauses.set_paused(
+        id,
+        paused=body.paused,
+        project_id=request.auth.project_id,
+        note=body.note,
+        stamp=stamp_of(request),
+    )
+    return json_response(schemas.TaskTypeOut.write(row))
 
 
 # ---- read

@@ -38,7 +38,9 @@ class IdempotencyKey(models.Model):
     """Written in the transaction of the request, so that both exist or neither."""
 
     id = models.BigAutoField(primary_key=True)
-    token = models.ForeignKey(Token, models.CASCADE, db_index=False)
+    token = models.ForeignKey(
+        Token, models.CASCADE, null=True, db_index=False, help_text="null: a form of a page"
+    )
     key = models.CharField(max_length=255)
     fingerprint = models.BinaryField(max_length=32)
     status = models.SmallIntegerField(null=True)
@@ -48,6 +50,11 @@ class IdempotencyKey(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["token", "key"], name="idempotency_key_unique"),
+            models.UniqueConstraint(
+                fields=["key"],
+                condition=models.Q(token=None),
+                name="idempotency_key_of_form_unique",
+            ),
         ]
 
     def __str__(self) -> str:

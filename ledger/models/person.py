@@ -110,6 +110,11 @@ class Preference(models.Model):
     hides_first_steps = models.BooleanField(
         db_default=False, help_text="whether Overview leaves out the steps to begin with"
     )
+    list_columns = models.JSONField(
+        default=dict,
+        db_default={},
+        help_text="by list, the columns that are shown or hidden unlike by default",
+    )
 
     def __str__(self) -> str:
         return f"{self.theme}, {self.time_zone or 'the browser’s time zone'}"

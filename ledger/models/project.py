@@ -34,6 +34,11 @@ class Project(models.Model):
         blank=True,
         help_text="the verbs for which people must give a reason",
     )
+    paused_types = models.JSONField(
+        null=True,
+        editable=False,
+        help_text="the types whose tasks are not handed out: since when, by whom, and why",
+    )
 
     search_keys = ArrayField(
         models.CharField(max_length=100),

@@ -153,6 +153,23 @@ class ManyQuery(Schema):
     atomic: bool = Field(True, description="true for all or none; false for each on its own")
 
 
+class TaskTypePatch(In, example={"paused": True, "note": "the build server is down"}):
+    paused: StrictBool = Field(description="true to hand out no task of the type")
+    note: str = Field("", max_length=2000, description="why, for the people who see it")
+
+
+class TaskTypeOut(Shape):
+    type: str = field("the type", "code")
+    paused: bool = field("true if no claim hands out its tasks", True)
+    paused_at: datetime | None = field("since when it is paused, or null")
+    paused_by: str | None = field("who paused it, or null", "mara")
+    note: str = field("why it is paused", "the build server is down")
+
+
+class TaskTypesOut(Shape):
+    data: list[TaskTypeOut] = field("the paused types")
+
+
 class TaskQuery(ListQuery):
     state: str = Field("", description=STATES)
     agent: str = Field("", description=AGENT_ID_OR_NAME)

@@ -1,10 +1,11 @@
 """Change a task that is not over."""
 
+import json
 from collections import Counter
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from django.db import transaction
@@ -16,7 +17,7 @@ from ledger.database import sql
 from ledger.database.sql import Row
 from ledger.errors import InvalidTransition
 from ledger.journal import Kind, Stamp
-from ledger.models import Agent
+from ledger.models import Agent, Task
 from ledger.secrets.notes import noted
 from ledger.states import BlockedReason, RetryOn, TaskState
 from ledger.tasks.lineage import fetch_at_version
@@ -28,6 +29,14 @@ from ledger.tokens import TrustedCaller
 REASSIGNED = """coalesce((select jsonb_build_object('from_agent', f.name, 'to_agent', g.name)
             from ledger_agent f, ledger_agent g
             where f.id = m.from_agent_id and g.id = m.agent_id and f.id <> g.id), '{}')"""
+
+# the other values before and after that differ
+VALUED = ("priority", "max_attempts", "not_before")
+VALUES = f"""coalesce((select jsonb_build_object('values', jsonb_object_agg(v.name,
+                jsonb_build_object('old', v.was, 'new', v.now)))
+            from (values {
+    ", ".join(f"('{name}', to_jsonb(m.from_{name}), to_jsonb(m.{name}))" for name in VALUED)
+}) v(name, was, now) where v.was is distinct from v.now having count(*) > 0), '{{}}')"""
 
 # The least attempt limit: one more attempt is granted already unless the task runs or a person is
 # asked, whose answer grants it.
@@ -79,7 +88,8 @@ CHANGE = f"""with {TrustedCaller.cte}, changed as (
         and (%(not_before)s::timestamptz is null
             or t.state in ('{TaskState.QUEUED}', '{TaskState.RETRY}')
             or t.blocked_reason <> '{BlockedReason.REPORTED}')
-    returning {moves.task_columns("t")}, old.agent_id as from_agent_id, old.state as from_state
+    returning {moves.task_columns("t")}, old.agent_id as from_agent_id, old.state as from_state,
+        {", ".join(f"old.{name} as from_{name}" for name in VALUED)}
 ), journaled as ({
     journal.insert(
         "changed",
@@ -87,7 +97,7 @@ CHANGE = f"""with {TrustedCaller.cte}, changed as (
         subject="task",
         from_state="case when m.state <> m.from_state then m.from_state end",
         to_state="case when m.state <> m.from_state then m.state end",
-        data=f"%(data)s || {REASSIGNED} || {moves.START_REASON}",
+        data=f"%(data)s || {REASSIGNED} || {VALUES} || {moves.START_REASON}",
     )
 }) select m.*, g.name as agent_name, p.name as pool_name
 from changed m join ledger_agent g on g.id = m.agent_id
@@ -110,6 +120,20 @@ class Change:
     @property
     def names(self) -> list[str]:
         return [name for name in self.__slots__ if getattr(self, name) is not None]
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.names if name != "agent"}
+
+
+def describe_changes(before: Task, asked: Change) -> dict[str, Any]:
+    """Return the data of an event about a task that another one with changes replaces."""
+    valued = {name: asked.columns[name] for name in VALUED if name in asked.columns}
+    values = {name: {"old": getattr(before, name), "new": new} for name, new in valued.items()}
+    data: dict[str, Any] = {"changed": asked.names} | ({"values": values} if values else {})
+    if asked.agent:
+        data |= {"from_agent": before.sent_to.name, "to_agent": asked.agent.name}
+    return cast(dict[str, Any], json.loads(json.dumps(data, default=datetime.isoformat)))
 
 
 def change(task_id: UUID, asked: Change, *, version: int, note: str = "", stamp: Stamp) -> Row:

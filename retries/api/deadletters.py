@@ -16,6 +16,7 @@ from ledger.errors import Invalid, InvalidTransition
 from ledger.models import DeadLetter
 from ledger.models.dead_letter import DeadLetterQuerySet
 from ledger.schemas.shared import MOST_ROWS, page_of
+from ledger.tasks import Change
 from ledger.tokens import record_bulk_use
 from retries import deadletters
 from retries.api.escalations import PersonAuth
@@ -79,7 +80,7 @@ def dead_letters_replay(
         closed = deadletters.replay(
             [id],
             among=DeadLetter.objects.visible_to(request.auth),
-            payload=body.payload if body else None,
+            asked=Change(payload=body.payload) if body else None,
             stamp=stamp_of(request),
         )
         return 200, closed_body(closed, request, id)

@@ -51,12 +51,13 @@ from retries.api.escalations import PersonAuth
 from retries.api.inputs.task_bodies import read_task, task_bodies, task_response
 from retries.api.text_responses import TEXT, XML, claim_response, text_content
 from retries.assignment.rows import TASK, assign, comment
+from retries.budgets.editing import read_spec
 from retries.journal_readers import stored_values
 from retries.schemas.claims import ClaimOut, StartIn
 from retries.schemas.escalations import AssignIn, CommentIn
 from retries.schemas.operator_actions import AbortIn, RetryIn
 from retries.tasks import actions as task_actions
-from retries.verbs.tasks import retry_one
+from retries.verbs.tasks import EDITED, retry_one
 
 STARTABLE = (TaskState.QUEUED, TaskState.RETRY, TaskState.BLOCKED)
 
@@ -271,15 +272,21 @@ def tasks_retry(
 ) -> HttpResponse:
     """Retry a task that waits for its retry, failed, or asks whether to retry.
 
-    With `payload`, the next attempt gets another one. A failed task is replayed: the response is
+    The other fields change it for the next attempts. A failed task is replayed: the response is
     the new task that takes its place.
     """
-    row = find_task(request, id)
-    given = (body or RetryIn.model_validate({})).model_dump()
-    needed = {"tasks:write"} if given["payload"] is not None else set()
+    row, body = find_task(request, id), body or RetryIn.model_validate({})
+    given = {name: getattr(body, name) for name in RetryIn.model_fields}
+    needed = {"tasks:write"} if any(given[name] is not None for name in EDITED) else set()
     needed |= {"deadletters:write"} if row["state"] == TaskState.FAILED else set()
     if missing := sorted(scope for scope in needed if not may(request.auth, scope)):
         raise ScopeMissing(f"This call also needs the scope {' and '.join(missing)}.")
-    options = given | {"version": row["version"], "channel": "api"}
+    project = Project.objects.get(pk=request.auth.project_id) if body.agent is not None else None
+    options = given | {
+        "agent": agents.get_by_name(body.agent or "", project=project) if project else None,
+        "budget": read_spec(body.budget, pointer="/budget") if body.budget else None,
+        "version": row["version"],
+        "channel": "api",
+    }
     shown = retry_one(id, options, stamp_of(request))
     return task_response(find_task(request, shown), who=role_of(request.auth))

@@ -78,7 +78,9 @@ PLAN_RUNS = """(plan_id is null or (
                 select p.paused_at is null and (p.not_before is null or p.not_before <= %(now)s)
                     and (p.spent_until is null or p.spent_until <= %(now)s)
                 from ledger_plan p where p.id = plan_id))"""
-PROJECT_HAS_BUDGET = """(select p.spent_until is null or p.spent_until <= %(now)s
+# Where a type is paused, the claim is made again with the types that it leaves out.
+PROJECT_RUNS = """(select (p.spent_until is null or p.spent_until <= %(now)s)
+                    and (p.paused_types is null or %(held_types)s::text[] is not null)
                 from ledger_project p where p.id = a.project_id)"""
 BREAKER_CLOSED = f"""(%(probe)s or (select b.state from ledger_breaker b
                 where b.agent_id = a.id and {HOLDS_BACK}) is null)"""
@@ -93,12 +95,16 @@ def gates(caller: type[Caller], *, resume: bool, pooled: bool) -> str:
     alone = "" if pooled else " and not a.in_pools"
     return f"""a.id = {agent_of(caller)} and not a.paused{alone}{nothing_held}
             and (a.waits_until is null or a.waits_until <= %(now)s)
-            and (%(limited)s or a.concurrency is null) and {PROJECT_HAS_BUDGET}
+            and (%(limited)s or a.concurrency is null) and {PROJECT_RUNS}
             and (%(ruled)s or {ruled} is null) and {BREAKER_CLOSED}"""
 
 
+def is_of_held_type(task: str) -> str:
+    return f"({task}.type = any(%(held_types)s::text[]))"
+
+
 def can_start(task: str = "ledger_task") -> str:
-    """Return the condition that a task's time has come, its plan runs, and its files are free.
+    """Return the condition that a task's time has come, and its plan, type, and files are free.
 
     Neither its own budget nor its plan's is used up.
     """
@@ -106,6 +112,7 @@ def can_start(task: str = "ledger_task") -> str:
     # that reach such a task wait for this one to commit.
     return f"""({task}.not_before is null or {task}.not_before <= %(now)s)
                 and ({task}.spent_until is null or {task}.spent_until <= %(now)s)
+                and {is_of_held_type(task)} is not true
                 and {PLAN_RUNS} and (not {task}.exclusive or ledger_take_files({task}.project_id,
                 {task}.id, {task}.plan_id, {task}.agent_id, {task}.state, {task}.priority,
                 {task}.payload -> 'files'))"""
@@ -406,8 +413,9 @@ PLAN_START = f"""select min(p.not_before) from ledger_task t join ledger_plan p 
                 where t.agent_id = {{queue}} and {WAITING} and p.not_before > %(now)s
                     and p.paused_at is null
                     and (%(task)s::uuid is null or t.id = %(task)s)"""
-# no budget of the task or of the project of its agent is used up
-HAS_BUDGET = """(t.spent_until is null or t.spent_until <= %(now)s)
+# its type is not paused, and no budget of the task or of the project of its agent is used up
+HAS_BUDGET = f"""{is_of_held_type("t")} is not true
+                and (t.spent_until is null or t.spent_until <= %(now)s)
                 and (select p.spent_until > %(now)s from ledger_project p
                     where p.id = c.project_id) is not true"""
 NEXT_DUE = f"""select min(due_at) from ledger_task t
@@ -459,6 +467,10 @@ def why_statement(caller: type[Caller], *, pooled: bool) -> str:
                 and {WAITING}
                 and (%(task)s::uuid is null or t.id = %(task)s)
                 and p.paused_at is not null) as plan_paused,
+        (select p.paused_types from ledger_project p where p.id = c.project_id) as paused_types,
+        %(held_types)s::text[] is not null and exists (select from ledger_task t
+            where {mine} and {WAITING} and (%(task)s::uuid is null or t.id = %(task)s)
+                and {is_of_held_type("t")}) as type_paused,
         {least_of(next_due, pooled=pooled)} as next_due_at,
         {pending} as pending_instructions
     from caller c where c.agent_id is not null"""

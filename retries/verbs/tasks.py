@@ -1,6 +1,7 @@
 """The verbs of tasks: retry, skip, abort, and change who does them and when."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from functools import partial
 from uuid import UUID
 
@@ -20,6 +21,7 @@ from ledger.tasks.spec import PRIORITIES
 from ledger.values.text import counted
 from retries import deadletters
 from retries.assignment.rows import TASK
+from retries.budgets import editing as budget_editing
 from retries.escalations import answering, choices
 from retries.escalations.choices import Choice, check_dependents
 from retries.failures.stuck_tasks import retryable_escalations
@@ -49,6 +51,10 @@ def describe_tasks(ids: list[UUID]) -> dict[UUID, Left]:
 # ---- retry, whatever the task waits for
 
 
+# the fields that a retry can change
+EDITED = ("payload", "agent", "max_attempts", "not_before")
+
+
 def narrow_to_stuck(rows: Rows) -> Rows:
     """Keep tasks that wait for a retry, failed, or have a question that a retry can answer."""
     letters = DeadLetter.objects.replayable().filter(task=OuterRef("pk"))
@@ -63,33 +69,45 @@ def narrow_to_stuck(rows: Rows) -> Rows:
 
 def retry(task_id: UUID, options: Options, stamp: Stamp) -> Left | None:
     """Retry a task as its state needs it; return why if that is impossible."""
-    row, note, payload = fetch_task(task_id), note_of(options), options.get("payload")
-    if payload is not None and row["state"] in (TaskState.RETRY, TaskState.ESCALATED):
-        check_masks(row["payload"], payload)
-        asked, version = Change(payload=payload), options.get("version") or row["version"]
-        task_actions.change(task_id, asked, version=version, note=note, stamp=stamp)
+    row, note = fetch_task(task_id), note_of(options)
+    asked = Change(**{name: options.get(name) for name in EDITED})
+    first = replace(asked, not_before=None)  # a retry now would end that wait
+    if first.names and row["state"] in (TaskState.RETRY, TaskState.ESCALATED):
+        check_masks(row["payload"], row["payload"] if asked.payload is None else asked.payload)
+        version = options.get("version") or row["version"]
+        task_actions.change(task_id, first, version=version, note=note, stamp=stamp)
     match row["state"]:
-        # with another payload, it may be due already
+        # with changes, it may be due already
         case TaskState.RETRY if (
-            task_actions.retry_now([task_id], note=note, stamp=stamp) or payload is not None
+            task_actions.retry_now([task_id], note=note, stamp=stamp) or asked.names
         ):
+            set_start(task_id, asked, note, stamp)
             return None
         case TaskState.FAILED:
             letters = DeadLetter.objects.filter(task=task_id).order_by("id")
             ids = list(letters.values_list("pk", flat=True))
             every = DeadLetter.objects.all()
-            if deadletters.replay(ids, among=every, note=note, payload=payload, stamp=stamp):
+            if deadletters.replay(ids, among=every, note=note, asked=asked, stamp=stamp):
                 return None
             return Left("Its dead letter is closed, or its plan is aborted")
         case TaskState.ESCALATED:
-            channel = options.get("channel", "page")
-            return answer_one(task_id, Choice(Answer.RETRY, note=note), stamp, channel=channel)
+            choice, channel = Choice(Answer.RETRY, note=note), options.get("channel", "page")
+            left = answer_one(task_id, choice, stamp, channel=channel)
+            if left is None:
+                set_start(task_id, asked, note, stamp)
+            return left
     return Left(f"State is now “{row['state']}”")
+
+
+def set_start(task_id: UUID, asked: Change, note: str, stamp: Stamp) -> None:
+    if asked.not_before:
+        later, version = Change(not_before=asked.not_before), fetch_task(task_id)["version"]
+        task_actions.change(task_id, later, version=version, note=note, stamp=stamp)
 
 
 @sql.atomic
 def retry_one(task_id: UUID, options: Options, stamp: Stamp) -> UUID:
-    """Retry a task that is still at `version`; return the task that has its place.
+    """Retry a task that is still at `version`, with changes; return the task that has its place.
 
     Raises Invalid, VersionMismatch, and InvalidTransition if its state allows no retry.
     """
@@ -98,7 +116,11 @@ def retry_one(task_id: UUID, options: Options, stamp: Stamp) -> UUID:
         lock_with_questions([task_id])  # in the order of an answer
     if left := retry(task_id, options, stamp):
         raise InvalidTransition(f"{left.why}.", current=row["state"], allowed=[])
-    return Task.objects.values_list("replaced_by", flat=True).get(pk=task_id) or task_id
+    shown = Task.objects.values_list("replaced_by", flat=True).get(pk=task_id) or task_id
+    if budget := options.get("budget"):
+        scope = budget_editing.Scope(row["project_id"], task_id=shown)
+        budget_editing.set_budget(scope, budget, stamp=stamp)
+    return shown
 
 
 def answer_one(

@@ -35,6 +35,7 @@ OVERLAP_WIDTHS = (320, 390, 768, 1024, 1440, 1920)
 # where the sidebar has icons only; other tests look at the colors, and at a phone and a desk
 AXE_WIDTH = 768
 FORMS = ("/instructions/new/", "/plans/import/", "/sessions/import/", "/instructions/standing/new/")
+FORMS += ("/tasks/new/?type=code",)
 FORMS += ("/settings/permissions/new/?tool=Bash&matcher=npm+test",)
 # no other test looks at them with axe
 NOT_ELSEWHERE = ("tokens", "profile", "/instructions/new/", "/sessions/import/")

@@ -114,6 +114,10 @@ def test_every_verb_does_what_it_says(run: Run, world: World, tmp_path: Path) ->
     changed = do(f"task change {task[-8:]} --priority 5 --json")
     assert json.loads(changed)["priority"] == 5
     assert "code" in do(f"task prompt {task[-8:]}")
+    assert do("task pause-type moving --note", "the disk is full") == "moving paused\n"
+    assert do("task types").endswith(" by ci: the disk is full\n")
+    assert json.loads(do("task types --json"))[0]["type"] == "moving"
+    assert do("task resume-type moving") == "moving active\n" and do("task types") == ""
     assert do(f"task abort {task[-8:]} --reason", "No longer needed") == f"{task} aborted\n"
     assert do("plan import", str(plan)).splitlines()[-1]
     assert "03-02:task-1" in do("plan status 03-02")
@@ -216,7 +220,9 @@ def test_every_verb_does_what_it_says(run: Run, world: World, tmp_path: Path) ->
     letter, _ = fail_task(world)
     failed = DeadLetter.objects.get(pk=letter).task_id
     assert do(f"task output {failed} --follow") == "1 failed\n"
-    retried = do(f"task retry {failed} --note fixed", "--payload", '{"action": "Build it"}')
+    terms = ("--payload", '{"action": "Build it"}', "--budget", "9k tokens", "--max-attempts", "7")
+    retried = do(f"task retry {failed} --note fixed --agent coder", *terms)
+    assert Task.objects.get(replay_of=failed).max_attempts == 7
     assert retried == f"{Task.objects.get(replay_of=failed).pk} queued\n"
     secret = do("token create --kind reader --name dash").strip()
     assert (

@@ -33,12 +33,12 @@ from tests.retries.permissions.asking import make_rule as make_permission_rule
 # What sends something: a form, a button that a form outside of it sends, and links to forms.
 SENDS = re.compile(
     r'<form[^>]*method="post"|formaction=|hx-post=|<input[^>]*form="bulk-form"|data-pick-all'
-    r'|href="(/instructions/new/|/plans/import/|/instructions/standing/new/|/settings/permissions/new/)|/edit/"|class="btn[^>]*[?&]ask='
+    r'|href="(/instructions/new/|/tasks/new/|/plans/import/|/instructions/standing/new/|/settings/permissions/new/)|/edit/"|class="btn[^>]*[?&]ask='
 )
-# everyone may sign out, here or elsewhere, set a profile and quiet hours of their own, and hide the
-# first steps
+# everyone may sign out, here or elsewhere, set a profile, quiet hours and columns of their own, and
+# hide the first steps
 OWN = re.compile(
-    r'<form[^>]*action="(/sign-out/|/first-steps/|[^"]*/quiet-hours/|/settings/profile/|/settings/people/browsers/)'
+    r'<form[^>]*action="(/sign-out/|/first-steps/|/columns/|[^"]*/quiet-hours/|/settings/profile/|/settings/people/browsers/)'
     r".*?</form>"
 )
 
@@ -75,6 +75,7 @@ def make_world(agent: Agent, browser: Client, now: datetime) -> dict[str, str]:
         "rules": "/instructions/standing/",
         "rule": f"/instructions/standing/{rule.pk}/",
         "tasks": "/tasks/",
+        "task_types": "/tasks/types/",
         "task": f"/tasks/{task.pk}/?ask=abort",
         "plans": "/plans/",
         "plan": f"/plans/{plan.pk}/?ask=abort",
@@ -142,6 +143,7 @@ PARTS = {
     "browser_end",
     "browsers_end_others",
     "first_steps",
+    "list_columns",
     "profile_save",
     "profile_password",
     "plan_by_ref",

@@ -30,6 +30,7 @@ ASKED = {
     "probe": False,
     "limited": False,
     "ruled": False,
+    "held_types": None,
     "silent": timedelta(minutes=5),
 }
 NAMED = ASKED | {"task": uuid4()}

@@ -33,6 +33,7 @@ WHY = {
     "agent_waits": "The agent waits for a limit of its account to reset",
     "budget_used": "The task's budget is used up",
     "plan_paused": "The plan is paused",
+    "type_paused": "The type of the waiting tasks is paused",
     "concurrency_limit": "The agent is at its concurrency limit",
     "server_away": "Tenfour cannot be reached",
 }

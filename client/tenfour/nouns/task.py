@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from time import sleep
 from typing import Any
 
-from tenfour.api.calls import given, json_object
+from tenfour.api.calls import given, json_object, part
 from tenfour.client import Client
 from tenfour.commands import work
 from tenfour.commands.display import Screen, clean, describe_task_state, find_screen
-from tenfour.commands.terminal import OK, json_of, say, wrong_usage
+from tenfour.commands.terminal import OK, json_of, pretty, say, wrong_usage
 from tenfour.commands.terminal import text_of as read_text
 from tenfour.http.core import Call
 from tenfour.nouns.noun import Noun, Parser, Verb
@@ -31,6 +31,7 @@ from tenfour.nouns.output.table import render_table
 from tenfour.nouns.reading import (
     Filter,
     add_id,
+    add_json,
     make_action,
     make_assign,
     make_comment,
@@ -38,8 +39,10 @@ from tenfour.nouns.reading import (
     make_show,
 )
 from tenfour.nouns.rows import Kind, act, fetch_rows, find_id, get
+from tenfour.nouns.settings.budget import read_amount
 
 KIND = Kind("/v1/tasks", "task", "tasks", names="ref", page="/tasks/{id}/")
+TYPES = "/v1/task-types"
 ATTEMPTS = 10
 FOLLOW_EVERY_S = 1.0
 
@@ -154,12 +157,60 @@ def change(client: Client, id: str, args: argparse.Namespace) -> Row:
 
 def add_retry_arguments(parser: Parser) -> None:
     parser.add_argument("--payload", metavar="JSON", help="the next attempt's data; - reads stdin")
+    parser.add_argument("--agent", metavar="NAME", help="the agent or pool that retries it")
+    parser.add_argument("--max-attempts", type=int, metavar="N", help="attempts in a round")
+    parser.add_argument(
+        "--budget", metavar="AMOUNT", help="what it may use, such as '500000 tokens' or '5 USD'"
+    )
+    work.add_not_before(parser)
     parser.add_argument("--note", metavar="TEXT", help="why; stored in the journal")
 
 
 def retry(client: Client, id: str, args: argparse.Namespace) -> Row:
     payload = args.payload and json_of(read_text(args.payload), what="The payload")
-    return act(client, KIND.path_of(id, "retry"), given({"payload": payload, "note": args.note}))
+    body = {
+        "payload": payload,
+        "agent": args.agent,
+        "max_attempts": args.max_attempts,
+        "not_before": args.not_before,
+        "budget": args.budget and read_amount(args.budget),
+        "note": args.note,
+    }
+    return act(client, KIND.path_of(id, "retry"), given(body))
+
+
+def add_type(parser: Parser) -> None:
+    parser.add_argument("type", metavar="TYPE", help="such as code or review")
+
+
+def add_types_arguments(parser: Parser) -> None:
+    add_json(parser, "print the paused types as JSON")
+
+
+def add_pause_arguments(parser: Parser) -> None:
+    add_type(parser)
+    parser.add_argument("--note", metavar="TEXT", help="why, for the people who see it")
+
+
+def set_type_paused(args: argparse.Namespace, **changes: Any) -> int:
+    """Pause or resume the tasks of a type; say how it is now."""
+    path = f"{TYPES}/{part(args.type)}"
+    with Client(args.url) as client:
+        row: Row = client.perform(Call("PATCH", path, json_object, given(changes)))
+    say(f"{row['type']} {'paused' if row['paused'] else 'active'}")
+    return OK
+
+
+def list_types(args: argparse.Namespace) -> int:
+    """Print the paused types, one a line."""
+    with Client(args.url) as client:
+        rows: list[Row] = client.perform(Call("GET", TYPES, json_object))["data"]
+    if args.json:
+        say(pretty(rows))
+    for row in () if args.json else rows:
+        note = f": {row['note']}" if row["note"] else ""
+        say(clean(f"{row['type']} paused since {row['paused_at']} by {row['paused_by']}{note}"))
+    return OK
 
 
 def add_reason(parser: Parser) -> None:
@@ -268,6 +319,23 @@ NOUN = Noun(
             "escalations:resolve",
             retry,
             add=add_retry_arguments,
+        ),
+        "types": Verb(
+            "List the paused types of tasks.", "tasks:read", list_types, add_types_arguments
+        ),
+        "pause-type": Verb(
+            "Hand out no task of a type until it is resumed; running attempts continue.",
+            "tasks:write",
+            lambda args: set_type_paused(args, paused=True, note=args.note),
+            add_pause_arguments,
+            example="tenfour task pause-type code --note 'the build server is down'",
+        ),
+        "resume-type": Verb(
+            "Hand out the tasks of a paused type again.",
+            "tasks:write",
+            lambda args: set_type_paused(args, paused=False),
+            add_type,
+            example="tenfour task resume-type code",
         ),
         "abort": make_action(
             KIND,

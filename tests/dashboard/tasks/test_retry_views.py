@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from ledger.journal import SYSTEM, Stamp
-from ledger.models import Agent, Event, Task
+from ledger.models import Agent, Budget, Event, Task
 from ledger.states import TaskState
 from ledger.tasks.changing import Change, change
 from retries.escalations import answering
@@ -25,6 +25,7 @@ from retries.states import Answer
 from tests.dashboard.conftest import PART
 from tests.dashboard.seen import html, words
 from tests.dashboard.worked import claimed, make_task
+from tests.factories import make_agent
 
 pytestmark = pytest.mark.django_db
 OLD = {"action": "Sum up", "files": ["a.csv"], "password": "[redacted:secret]"}
@@ -98,6 +99,64 @@ def test_no_undo_leaves_another_payload_behind(
     assert row.payload == new and row.state in (TaskState.RETRY, TaskState.QUEUED)
     assert Event.objects.filter(kind="task.changed").count() == 1
     assert not Event.objects.filter(kind="task.answer_undone").exists()
+
+
+@pytest.mark.parametrize("state", [TaskState.RETRY, TaskState.ESCALATED, TaskState.FAILED])
+def test_a_retry_changes_agent_attempts_start_and_budget(
+    browser: Client, agent: Agent, now: datetime, state: TaskState
+) -> None:
+    task = make_task(state, "Sum", agent=agent, now=now, payload=OLD)
+    tester = make_agent("tester")
+    later = (now + timedelta(hours=2)).replace(second=0, microsecond=0)
+    shown = html(browser.get(address(task)))
+    assert 'value="coder"' in shown and f'value="{task.max_attempts}"' in shown
+    page = send(
+        browser,
+        task,
+        OLD,
+        agent="tester",
+        max_attempts="7",
+        not_before=later.strftime("%Y-%m-%dT%H:%M"),
+        budget="9k tokens",
+    )
+    assert page.status_code == 200, html(page, 422)
+    row = Task.objects.get(replay_of=task.pk) if state == "failed" else Task.objects.get(pk=task.pk)
+    assert (row.agent_id, row.max_attempts, row.not_before) == (tester.pk, 7, later)
+    assert row.state == (TaskState.RETRY if state == "retry" else TaskState.BLOCKED)
+    assert state != "retry" or row.due_at == later
+    assert Budget.objects.get(task=row).amount == 9000
+    kind = "task.replayed" if state == "failed" else "task.changed"
+    data: dict[str, Any] = {}
+    for event in Event.objects.filter(kind=kind).order_by("id"):
+        data = event.data | {"values": data.get("values", {}) | event.data.get("values", {})} | data
+    assert (data["from_agent"], data["to_agent"]) == ("coder", "tester")
+    values = Event.objects.filter(kind=kind).values_list("data__values", flat=True)
+    both = {name: each[name] for each in values if each for name in each}
+    assert both["max_attempts"] == {"old": task.max_attempts, "new": 7}
+    assert both["not_before"]["old"] is None
+    history = words(browser.get(f"/tasks/{task.pk}/"))
+    assert f"max attempts from {task.max_attempts} to 7" in history
+    assert f"{later:%Y-%m-%d %H:%M} UTC" in history
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "problem"),
+    [
+        ("agent", "ghost", "ghost"),
+        ("max_attempts", "101", "Give a number from 1 to 100."),
+        ("not_before", "2999-01-01T00:00", "at most 366 days ahead."),
+        ("budget", "5 apples", "Give an amount with its unit"),
+    ],
+)
+def test_a_refused_term_changes_nothing(
+    browser: Client, agent: Agent, now: datetime, field: str, value: str, problem: str
+) -> None:
+    task = make_task(TaskState.RETRY, "Sum", agent=agent, now=now, payload=OLD)
+    page = send(browser, task, OLD | {"files": ["b.csv"]}, **{field: value})
+    shown = html(page, 422)
+    assert problem in shown and page.context["form"].errors.get(field) and "b.csv" in shown
+    row = Task.objects.get(pk=task.pk)
+    assert (row.payload, row.version) == (OLD, task.version)
 
 
 def test_a_failed_task_is_replayed(browser: Client, agent: Agent, now: datetime) -> None:

@@ -29,8 +29,9 @@ with caller as materialized (
     from ledger_agent a where a.id = (select agent_id from caller) and not a.paused and not
         a.in_pools and not exists (select from held)
             and (a.waits_until is null or a.waits_until <= %(now)s)
-            and (%(limited)s or a.concurrency is null) and (select p.spent_until is null or
-                p.spent_until <= %(now)s
+            and (%(limited)s or a.concurrency is null) and (select (p.spent_until is null or
+                p.spent_until <= %(now)s)
+                    and (p.paused_types is null or %(held_types)s::text[] is not null)
                 from ledger_project p where p.id = a.project_id)
             and (%(ruled)s or (select true from ledger_standinginstruction r
             where r.project_id = a.project_id and (r.agent_id is null or r.agent_id = a.id)
@@ -41,6 +42,7 @@ with caller as materialized (
                     agent_id from caller) and state = 'retry' and due_at <= %(now)s and
                     (ledger_task.not_before is null or ledger_task.not_before <= %(now)s)
                 and (ledger_task.spent_until is null or ledger_task.spent_until <= %(now)s)
+                and (ledger_task.type = any(%(held_types)s::text[])) is not true
                 and (plan_id is null or (
                 select p.paused_at is null and (p.not_before is null or p.not_before <= %(now)s)
                     and (p.spent_until is null or p.spent_until <= %(now)s)
@@ -54,6 +56,7 @@ with caller as materialized (
                     agent_id from caller) and state = 'queued' and (ledger_task.not_before is null
                     or ledger_task.not_before <= %(now)s)
                 and (ledger_task.spent_until is null or ledger_task.spent_until <= %(now)s)
+                and (ledger_task.type = any(%(held_types)s::text[])) is not true
                 and (plan_id is null or (
                 select p.paused_at is null and (p.not_before is null or p.not_before <= %(now)s)
                     and (p.spent_until is null or p.spent_until <= %(now)s)

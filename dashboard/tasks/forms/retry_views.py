@@ -1,7 +1,5 @@
-"""The form that retries a task with another payload; a failed one is replayed."""
+"""The form that changes a task and retries it; a failed one is replayed."""
 
-import json
-import math
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -11,65 +9,70 @@ from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse, reverse_lazy
+from django.utils import timezone
 
 from dashboard.frame.rendering import Crumb, HtmxRequest, PageContext, begin_visit, respond
 from dashboard.tasks import detail_queries
+from dashboard.tasks.forms.fields import (
+    PayloadField,
+    TermsForm,
+    add_refusal,
+    format_payload,
+    list_known_agents,
+    read_budget,
+)
+from ledger import agents
 from ledger.errors import Invalid, PayloadTooLarge, Refusal, VersionMismatch
 from ledger.journal import stamp_of
 from ledger.models import Task
 from ledger.secrets.notes import clean_note
 from ledger.secrets.redaction import MASKED
+from ledger.tasks.spec import MAX_ATTEMPTS
+from retries.budgets.editing import read_spec
 from retries.verbs import tasks
 
 CHANGED = "The task has changed since you opened this form. Check it, then send the form again."
 
 
-class RetryForm(forms.Form):
-    """The payload as JSON; what the ledger refuses becomes an error beside the field."""
+class RetryForm(TermsForm):
+    """The payload and the terms of the next attempts; refusals become errors at their fields.
 
-    payload = forms.CharField(strip=False)
+    A field with the task's own value changes nothing.
+    """
+
+    payload = PayloadField()
     note = forms.CharField(required=False)
     version = forms.IntegerField()
 
-    def clean_payload(self) -> Any:
-        try:
-            text = self.cleaned_data["payload"]
-            return json.loads(text, parse_constant=refuse_constant, parse_float=read_finite)
-        except (ValueError, RecursionError) as error:
-            raise forms.ValidationError(describe_problem(error)) from error
+    @property
+    def terms(self) -> list[forms.BoundField]:
+        return [self[name] for name in TermsForm.base_fields]
 
-    def send(self, request: HtmxRequest, task_id: UUID) -> UUID | None:
+    def send(self, request: HtmxRequest, row: Task) -> UUID | None:
         """Retry the task and return the task to show, or None after adding the error."""
-        given = self.cleaned_data
-        options = given | {"note": clean_note(given["note"])}
         try:
-            return tasks.retry_one(task_id, options, stamp_of(request))
-        except (Invalid, PayloadTooLarge) as refusal:
-            self.add_error("payload", refusal.detail)
+            return tasks.retry_one(row.pk, self.read_options(row), stamp_of(request))
         except VersionMismatch:
             self.add_error("payload", CHANGED)
+        except (Invalid, PayloadTooLarge, agents.UnknownAgent) as refusal:
+            add_refusal(self, refusal)
         return None
 
-
-def describe_problem(error: Exception) -> str:
-    """Return what is wrong with a text that is no JSON.
-
-    >>> describe_problem(json.JSONDecodeError("Expecting value", "{", 1))
-    'This is not JSON: Expecting value, line 1 column 2.'
-    """
-    if isinstance(error, json.JSONDecodeError):
-        return f"This is not JSON: {error.msg}, line {error.lineno} column {error.colno}."
-    return "This is not JSON that Tenfour can store."
-
-
-def refuse_constant(name: str) -> None:
-    raise ValueError(name)
-
-
-def read_finite(digits: str) -> float:
-    if not math.isfinite(number := float(digits)):
-        raise ValueError(digits)
-    return number
+    def read_options(self, row: Task) -> dict[str, Any]:
+        given = self.cleaned_data
+        attempts, name = given["max_attempts"], given["agent"]
+        if attempts is not None and not 1 <= attempts <= MAX_ATTEMPTS:
+            raise Invalid("/max_attempts", f"Give a number from 1 to {MAX_ATTEMPTS}.")
+        is_same = name in ("", row.sent_to.name)
+        return {
+            "payload": given["payload"],
+            "agent": None if is_same else agents.get_by_name(name, project=row.project),
+            "max_attempts": None if attempts == row.max_attempts else attempts,
+            "not_before": given["not_before"],
+            "budget": read_spec(read_budget(given["budget"])) if given["budget"] else None,
+            "note": clean_note(given["note"]),
+            "version": given["version"],
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +81,8 @@ class RetryPage(PageContext):
     form: RetryForm
     version: int
     is_redacted: bool
+    agents: list[str]
+    zone: str
 
 
 def edit(request: HtmxRequest, task_id: UUID) -> HttpResponse:
@@ -90,15 +95,18 @@ def edit(request: HtmxRequest, task_id: UUID) -> HttpResponse:
     if not posted and not detail_queries.can_retry(row):
         messages.warning(request, "Nothing changed. This task can’t be retried now.")
         return redirect(page)
-    text = json.dumps(row.payload, ensure_ascii=False, indent=2)
-    form = RetryForm(request.POST) if posted else RetryForm(initial={"payload": text})
+    text = format_payload(row.payload)
+    terms = {"agent": row.sent_to.name, "max_attempts": row.max_attempts}
+    form = RetryForm(
+        request.POST if posted else None, initial={"payload": text} | terms, auto_id="retry-%s"
+    )
     try:
-        sent = form.send(request, task_id) if posted and form.is_valid() else None
+        sent = form.send(request, row) if posted and form.is_valid() else None
     except Refusal as refusal:
         form.add_error("payload", f"Nothing changed. {refusal.detail}")
         sent = None
     if sent:
-        messages.success(request, "The next attempt gets this payload.")
+        messages.success(request, "The next attempt runs with these changes.")
         return redirect(reverse("dashboard:task", args=[sent]) + visit.scope.query)
     context = RetryPage(
         title=f"Change and retry · {str(row)[:60]}",
@@ -112,5 +120,7 @@ def edit(request: HtmxRequest, task_id: UUID) -> HttpResponse:
         form=form,
         version=row.version,
         is_redacted=bool(MASKED.search(text)),
+        agents=list_known_agents(row.project),
+        zone=timezone.get_current_timezone_name(),
     )
     return respond(visit, "tasks/retry.html", "tasks/_retry.html", context)
