@@ -6,7 +6,7 @@ from django.db.models import JSONField
 
 
 class Migration(BaseMigration):
-    dependencies = [("ledger", "0064_form_keys")]
+    dependencies = [("ledger", "0063_form_keys")]
 
     operations = [
         AddField(

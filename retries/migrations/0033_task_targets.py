@@ -9,7 +9,7 @@ from ledger.migrations._steps import check, key
 
 
 class Migration(BaseMigration):
-    dependencies = [("retries", "0031_escalation_next_step")]
+    dependencies = [("retries", "0032_pattern_assignee")]
 
     operations = [
         CreateModel(

@@ -10,8 +10,8 @@ from ledger.migrations._steps import check, index, key, uuid7
 
 class Migration(BaseMigration):
     dependencies = [
-        ("ledger", "0063_attempt_trace"),
-        ("retries", "0031_escalation_next_step"),
+        ("ledger", "0062_attempt_trace"),
+        ("retries", "0033_task_targets"),
     ]
 
     operations = [

@@ -23,7 +23,7 @@ from tests.serving import make_database, url_of_database
 from tests.waiting import PATIENCE_S
 
 DATABASE = "data_version"
-NEWEST = "0065_search_keys"
+NEWEST = "0067_kept_for_other_member"
 
 
 def migrate(*options: str) -> "subprocess.CompletedProcess[str]":

@@ -235,9 +235,7 @@ def make_assign(kind: Kind) -> Verb:
         kind,
         f"Assign {with_article(kind.name)} to a user.",
         "escalations:resolve",
-        lambda client, id, args: act(
-            client, kind.path_of(id, "assign"), {"user": args.user or ""}
-        ),
+        lambda client, id, args: act(client, kind.path_of(id, "assign"), {"user": args.user or ""}),
         add=add_user,
         say_done=lambda row: f"{row['id']} {row['assignee'] or 'unassigned'}",
     )

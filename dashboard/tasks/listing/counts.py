@@ -93,8 +93,10 @@ def is_read_at_once(query: TaskQuery) -> bool:
     people = query.assignee.wanted
     owned = people and NO_ONE not in people
     # A pool's tasks are those of many agents, and an index finds all of them.
-    named = query.is_searched or owned or any(
-        each != ANY for each in (query.error, query.pattern, query.pool)
+    named = (
+        query.is_searched
+        or owned
+        or any(each != ANY for each in (query.error, query.pattern, query.pool))
     )
     return bool(named or query.changed or is_retried(query))
 

@@ -32,6 +32,6 @@ DROP = "drop function ledger_kept_for_other_member"
 
 
 class Migration(BaseMigration):
-    dependencies = [("ledger", "0060_reason_verbs")]
+    dependencies = [("ledger", "0066_search_keys")]
 
     operations = [RunSQL(CREATE, DROP)]

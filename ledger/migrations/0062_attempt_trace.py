@@ -10,7 +10,7 @@ from ledger.migrations._steps import build_beside_writers, index
 
 class Migration(BaseMigration):
     atomic = False
-    dependencies: ClassVar = [("ledger", "0060_reason_verbs")]
+    dependencies: ClassVar = [("ledger", "0061_task_assignee")]
 
     operations: ClassVar = [
         *build_beside_writers(

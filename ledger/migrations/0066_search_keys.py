@@ -39,7 +39,7 @@ drop function ledger_stored_values(jsonb, jsonb, text);
 
 
 class Migration(BaseMigration):
-    dependencies = [("ledger", "0060_reason_verbs")]
+    dependencies = [("ledger", "0065_list_columns")]
 
     operations = [
         AddField(

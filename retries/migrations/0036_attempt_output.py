@@ -9,7 +9,7 @@ from ledger.migrations._steps import key
 
 
 class Migration(BaseMigration):
-    dependencies = [("ledger", "0060_reason_verbs"), ("retries", "0031_escalation_next_step")]
+    dependencies = [("ledger", "0060_reason_verbs"), ("retries", "0035_channel_digest")]
 
     operations = [
         CreateModel(

@@ -9,7 +9,7 @@ DIGESTS = [("off", "Off"), ("daily", "Daily"), ("weekly", "Weekly")]
 
 
 class Migration(BaseMigration):
-    dependencies = [("retries", "0031_escalation_next_step")]
+    dependencies = [("retries", "0034_attempt_spans")]
 
     operations = [
         AddField(

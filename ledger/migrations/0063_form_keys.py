@@ -6,7 +6,7 @@ from django.db.models import CASCADE, ForeignKey, Q, UniqueConstraint
 
 
 class Migration(BaseMigration):
-    dependencies = [("ledger", "0060_reason_verbs")]
+    dependencies = [("ledger", "0062_attempt_trace")]
 
     operations = [
         AlterField(
