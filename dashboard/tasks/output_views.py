@@ -1,4 +1,4 @@
-"""What an attempt has printed: as text, and for a script the pieces that are new."""
+"""Show what an attempt has printed: as text, and for a script the pieces that are new."""
 
 from uuid import UUID
 

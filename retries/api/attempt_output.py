@@ -1,4 +1,4 @@
-"""What a running attempt prints, over HTTP: sent in pieces, read while it runs and afterwards."""
+"""Store what a running attempt prints, and read it while it runs and afterwards, over HTTP."""
 
 from typing import Any
 from uuid import UUID

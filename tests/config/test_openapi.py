@@ -111,7 +111,7 @@ def test_headers_are_described() -> None:
             if "$ref" in parameter
         ]
         assert "RequestId" in sent
-        has_version = "agents" not in path and "pools" not in path
+        has_version = not any(noun in path for noun in ("agents", "pools", "task-types"))
         assert ("IfMatch" in sent) == (method == "patch" and has_version), path
         assert ("IdempotencyKey" in sent) == bool(operation.get("x-idempotent")), path
         for status, response in responses_of(operation).items():

@@ -38,9 +38,11 @@ VARYING = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}|\b[0-9a-f]{8}\b"
     r"|\b(?=[0-9a-f]*[0-9])[0-9a-f]{4,}\b|\d+"
 )
-# a time of another day has a date, so a page at midnight, or on the first of a month, has others
+# a time of another day has a date and no seconds, so a page before midnight, or on the first of a
+# month, has others
 MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 DATE = re.compile(rf"\b(?:\d+ {MONTH}|{MONTH} \d+,?)(?: \d{{4}},?)? (?=\d+:\d\d)")
+SECONDS = re.compile(r"(?<=\d:\d\d):\d\d\b")
 
 
 class Outline(HTMLParser):
@@ -70,7 +72,7 @@ class Outline(HTMLParser):
 
     def add(self, text: str) -> None:
         if text and "csrfmiddlewaretoken" not in text:
-            self.lines.append(VARYING.sub("#", DATE.sub("", unquote(text))))
+            self.lines.append(VARYING.sub("#", SECONDS.sub("", DATE.sub("", unquote(text)))))
 
 
 def draw_outline(part: str) -> str:

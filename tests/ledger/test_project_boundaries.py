@@ -52,6 +52,7 @@ UNIQUE_IN_ALL_PROJECTS = {
     "ledger_project_name_key": "a project is addressed by its name",
     "ledger_token_digest_key": "a token is looked up before its project is known",
     "ledger_invitation_digest_key": "an invitation is looked up before its project is known",
+    "idempotency_key_of_form_unique": "a form's random key is looked up before its project is known",
 }
 # columns without a foreign key that name a row of one project
 REFER_WITHOUT_KEY = {
