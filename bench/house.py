@@ -17,7 +17,7 @@ from config.local.places import PROJECT
 SERVER = ("config", "dashboard", "retries", "ledger")
 BROWSER = (("templates", "*.html"), ("dashboard/static", "*.css"), ("dashboard/static", "*.js"))
 LIMITS = {
-    "server: lines of Python without migrations": at_most(126_884),
+    "server: lines of Python without migrations": at_most(126_845),
     "migrations: lines": at_most(4_712),
     "client: lines": at_most(19_513),
     "templates, CSS, and scripts: lines": at_most(26_176),

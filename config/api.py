@@ -45,7 +45,6 @@ from ledger.planfile.canonical import suggest_key
 from ledger.planfile.reading import MEDIA
 from retries.agent_hooks import api as agent_hooks
 from retries.api import (
-    attempt_output,
     attempt_reads,
     attempts,
     breakers,
@@ -67,10 +66,10 @@ from retries.api.patterns import fixes as pattern_fixes
 from retries.api.patterns import pattern as patterns
 from retries.api.policies import experiments
 from retries.api.policies import policy as policies
+from retries.api.sessions import attempt_output, traces
 from retries.api.sessions import imports as session_imports
 from retries.api.sessions import session as sessions
 from retries.api.sessions import tasks as session_tasks
-from retries.api.sessions import traces
 from retries.api.settings import budgets, on_call
 
 logger = logging.getLogger(__name__)

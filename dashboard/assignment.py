@@ -71,7 +71,6 @@ class Mine:
 
 
 def list_mine(person: Any, project: Project | None) -> list[Mine]:
-    """Return what is open and assigned to a person, with one statement."""
     lists = (
         ("Escalations", "escalations", "", Escalation.objects.open().filter(assignee=person)),
         (

@@ -48,7 +48,6 @@ class TimeRow:
 
 
 def read_times(data: Mapping[str, Any], longest: Mapping[str, float] | None = None) -> list[Time]:
-    """Return the wait and the run time of a row that the clock has computed."""
     return [
         Time(
             label,

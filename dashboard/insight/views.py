@@ -13,7 +13,7 @@ from dashboard.frame.navigation import read_scope
 from dashboard.frame.rendering import HtmxRequest, PageContext
 from dashboard.insight import queries
 from dashboard.insight.answers import AnswerRow, AnswerTime, find_typical, list_answers, list_times
-from dashboard.insight.combined import RowGroup
+from dashboard.insight.combined import RowGroup, list_time_groups
 from dashboard.insight.costs import CostFigures, combine_costs
 from dashboard.insight.experiments import ExperimentRow, find_scale
 from dashboard.insight.idle import IdleFigures, combine_idle
@@ -24,7 +24,6 @@ from dashboard.insight.policies import PolicyRow, list_policies
 from dashboard.insight.predictions import PredictionFigures, combine_figures, list_ids
 from dashboard.insight.ranges import DEFAULT, RANGES, list_ranges
 from dashboard.insight.reach import ReachRow, list_reach
-from dashboard.insight.times import list_time_groups
 from dashboard.lists.export import export_records
 from ledger.database import server_time
 from ledger.models import Agent, Project

@@ -181,7 +181,6 @@ def send_test(visit: Visit, channel: Channel) -> bool:
 
 
 def send_digest(visit: Visit, channel: Channel) -> None:
-    """Send a channel's last digest now, as an example."""
     if channel.is_webhook or not channel.is_on:
         raise Invalid("/id", "Only a channel for people that is on gets a digest.")
     stamp = stamp_of(visit.request)

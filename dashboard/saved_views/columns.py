@@ -21,7 +21,6 @@ SHOWS = {"tasks"}
 
 
 def read_columns(visit: Visit, noun: str) -> Sequence[str]:
-    """Return the names of the columns that a person shows or hides unlike by default."""
     # accounts are read with them
     names = getattr(visit.request.user, "list_columns", {}).get(noun, ())
     return cast(Sequence[str], names)

@@ -57,7 +57,6 @@ def list_attempts(task: Task) -> list[Attempt]:
 
 
 def list_traced(attempts: list[Any]) -> list[Attempt]:
-    """Return the attempts whose program sent spans, newest first."""
     return [each for each in reversed(attempts) if each.span_count]
 
 

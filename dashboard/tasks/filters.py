@@ -40,7 +40,6 @@ class TaskQuery(StateQuery):
 
     @property
     def is_searched(self) -> bool:
-        """Return whether an index finds the tasks: by words, or by stored values."""
         return bool(self.words) or any(values.wanted for _, values in self.stored)
 
     @property

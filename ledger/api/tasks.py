@@ -125,7 +125,6 @@ def take_steps(rows: list[Row], bodies: list[schemas.TaskIn], stamp: Stamp) -> N
 
 @sql.atomic
 def enqueue_by_hand(body: schemas.TaskIn, *, project: Project, stamp: Stamp) -> Row:
-    """Enqueue a task for a person, with the checks of a task over HTTP."""
     agent = find_named_agent(body, project, stamp=stamp, at="")
     rows = tasks.enqueue_many([(agent, request_spec(body, at=""))], stamp=stamp)
     take_steps(rows, [body], stamp)

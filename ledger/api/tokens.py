@@ -68,7 +68,6 @@ def tokens_create(request: PrincipalRequest, body: TokenIn) -> HttpResponse:
 
 
 def require_own(request: PrincipalRequest, wanted: Collection[str]) -> None:
-    """Refuse to hand out a scope that the caller lacks."""
     for scope in sorted(wanted):
         if not may(request.auth, scope):
             raise ScopeMissing(f"Your token lacks the scope '{scope}' itself.", scope=scope)

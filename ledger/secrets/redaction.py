@@ -113,7 +113,6 @@ def redacted(value: T) -> T:
 
 
 def redact_output(output: str) -> str:
-    """Return a program's output as a terminal shows it, without secrets."""
     # A line that a carriage return starts again, such as a progress bar, shows its last state.
     lines = redacted(output).replace("\r\n", "\n").rstrip("\r").split("\n")
     return stripped("\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines))

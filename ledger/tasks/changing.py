@@ -127,7 +127,6 @@ class Change:
 
 
 def describe_changes(before: Task, asked: Change) -> dict[str, Any]:
-    """Return the data of an event about a task that another one with changes replaces."""
     valued = {name: asked.columns[name] for name in VALUED if name in asked.columns}
     values = {name: {"old": getattr(before, name), "new": new} for name, new in valued.items()}
     data: dict[str, Any] = {"changed": asked.names} | ({"values": values} if values else {})

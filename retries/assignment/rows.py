@@ -100,7 +100,6 @@ def assign(
 
 
 def comment(noun: Noun, id: UUID, text: str, *, stamp: Stamp) -> None:
-    """Add a comment to a row's history; its text is stored without secrets."""
     row = noun.model._default_manager.filter(pk=id).first()
     if row is None:
         raise NotFound(f"There is no {noun.name} {id} here.")

@@ -196,7 +196,6 @@ def describe_figures(budget: Budget, *, now: datetime) -> str:
 
 
 def describe_with_forecast(budget: Budget, *, now: datetime) -> str:
-    """Return the figures, with what the whole plan of a budget in total is forecast to use."""
     figures = describe_figures(budget, now=now)
     if budget.plan is None or budget.period != BudgetPeriod.TOTAL:
         return figures

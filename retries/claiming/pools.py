@@ -53,7 +53,6 @@ def pool_runs(task: str) -> str:
 
 
 def may_take(agent: str, task: str = "ledger_task") -> str:
-    """Return the condition that a member may take a task of a pool before all others."""
     return f"{pool_runs(task)} and {may_retry(agent, task)}"
 
 

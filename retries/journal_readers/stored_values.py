@@ -92,7 +92,6 @@ def has_value(key: str, value: str) -> Q:
 
 
 def count_tasks(key: str, values: Iterable[str], project: Project | None, most: int) -> int:
-    """Return how many tasks have one of the values, up to a limit."""
     count = partial(count_value, key, project.pk if project else None, most)
     return min(sum(map(count, values)), most)
 
@@ -121,7 +120,6 @@ def read_term(term: str, project: Project) -> tuple[str, str]:
 
 
 def clean_keys(keys: Collection[str]) -> list[str]:
-    """Return the keys in order, once each; raises Invalid."""
     cleaned = list(dict.fromkeys(key.strip() for key in keys if key.strip()))
     for key in cleaned:
         if len(key) > KEY_LENGTH or not KEY.fullmatch(key) or redacted(key) != key:
@@ -153,7 +151,6 @@ def write_batch(between: dict[str, str]) -> None:
 
 
 def fill() -> int:
-    """Add older tasks of projects that declared a key; return the number of batches."""
     batches, until = 0, time.monotonic() + FILLING_S
     while time.monotonic() < until and fill_batch():
         batches += 1

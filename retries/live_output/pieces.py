@@ -96,7 +96,6 @@ def find_line(raw: str, place: int) -> int:
 
 
 def find_open_key(raw: str) -> int | None:
-    """Return where a private key begins that does not end in an output."""
     *_, begun = (None, *KEY_BEGIN.finditer(raw, max(0, len(raw) - KEY_LENGTH)))
     return begun.start() if begun and "-----" not in raw[begun.end() :] else None
 

@@ -95,7 +95,6 @@ def append_output(
 
 
 def read_output(attempt_id: UUID, *, start: int = 0, most: int = READ_BYTES) -> list[StoredPiece]:
-    """Return the pieces that reach beyond `start`, up to about `most` bytes."""
     rows = sql.run(READ, attempt=attempt_id, start=start, most=most)
     return [StoredPiece(**row) for row in rows]
 
@@ -110,7 +109,6 @@ def next_place(pieces: list[StoredPiece], *, start: int) -> int:
 
 
 def join_pieces(pieces: list[StoredPiece]) -> str:
-    """Return pieces as one text, which says what is left out."""
     return "".join(
         (f"[… {piece.left_out:,} bytes left out]\n" if piece.left_out else "") + piece.text
         for piece in pieces

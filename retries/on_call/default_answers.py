@@ -79,7 +79,6 @@ def try_answer(
 
 
 def list_authors(project_id: UUID, *, now: datetime) -> set[str]:
-    """Return the names of the people and the operators' tokens that may answer in a project."""
     tokens = Token.objects.filter(project=project_id, kind=TokenKind.OPERATOR, revoked_at=None)
     tokens = tokens.filter(scopes__contains=[SCOPE]).exclude(expires_at__lte=now)
     return {*read_directory(project_id).people, *tokens.values_list("name", flat=True)}

@@ -187,7 +187,6 @@ def read_uuid(value: Any) -> UUID | None:
 
 
 def read_value(value: Any, depth: int = 0) -> Any:
-    """Return an attribute's value as JSON can hold it."""
     match value.WhichOneof("value"):
         case "string_value":
             return value.string_value
@@ -281,7 +280,6 @@ clean_known = lru_cache(maxsize=4096)(clean_name)
 
 
 def mask_start(text: str, limit: int, *, is_secret: bool = False) -> str:
-    """Return the start of a text without secrets, as much as `limit` needs."""
     # A secret that begins within the limit ends in the part that is searched. The end of that part
     # may be half a secret, and is dropped.
     searched = text[: limit + LONGEST_SECRET]

@@ -62,7 +62,6 @@ def add_usage(
 
 
 def group_usage(usages: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the sums by model, of those with a cost and of those without one."""
     groups: dict[tuple[str, bool], list[Mapping[str, Any]]] = {}
     for usage in usages:
         groups.setdefault((usage.get("model", ""), "cost_usd" in usage), []).append(usage)

@@ -21,7 +21,6 @@ def own_ids(ids: list[UUID]) -> dict[UUID, UUID]:
 def make_assign(
     name: str, noun: Noun, model: type[Any], *, path: str = "", find: Find = own_ids
 ) -> Verb:
-    """Return the verb that assigns rows; `path` leads from them to the rows that are assigned."""
 
     def run(ids: list[UUID], options: Options, stamp: Stamp) -> list[UUID]:
         found, user, note = find(ids), options["user"] or None, note_of(options)

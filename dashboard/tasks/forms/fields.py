@@ -117,7 +117,6 @@ def build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def add_refusal(form: forms.Form, refusal: Refusal) -> None:
-    """Add what the ledger refuses beside its field."""
     field = "payload" if isinstance(refusal, PayloadTooLarge) else ""
     if isinstance(refusal, Invalid):
         field = str(refusal.more["errors"][0]["pointer"]).split("/")[1]

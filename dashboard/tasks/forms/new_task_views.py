@@ -75,7 +75,6 @@ class NewTaskForm(TermsForm):
 
     @property
     def terms(self) -> list[forms.BoundField]:
-        """Return the fields that every task has a default for."""
         return [self[name] for name in TERMS]
 
     def send(self, request: HtmxRequest) -> tuple[UUID, bool] | None:
@@ -163,7 +162,6 @@ def find_project(name: str, scope: Scope) -> Project | None:
 
 
 def show_filled(visit: Visit, project: Project | None) -> HttpResponse:
-    """Show the form with what is typed so far, and the chosen earlier task's payload."""
     request = visit.request
     typed = {name: request.GET.get(name, "") for name in ("type", "agent")}
     if request.method == "POST":
@@ -195,7 +193,6 @@ def find_source(request: HtmxRequest, earlier: list[Task], project: Project | No
 
 
 def list_of_type(kind: str, project: Project | None) -> list[Task]:
-    """Return the newest tasks of a type with different payloads."""
     if not kind or project is None:
         return []
     newest = Task.objects.filter(project=project).order_by("-id").values("pk")[:READ]

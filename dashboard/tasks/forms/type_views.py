@@ -60,7 +60,6 @@ def index(request: HtmxRequest) -> HttpResponse:
 
 
 def count_open(project: Project) -> Counter[tuple[str, str]]:
-    """Count tasks that wait or run by type and state; the count stops at COUNTED."""
     rows = Task.objects.filter(project=project, state__in=(*WAITING, TaskState.RUNNING))
     return Counter(rows.order_by().values_list("type", "state")[:COUNTED])
 

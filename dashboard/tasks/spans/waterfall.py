@@ -45,7 +45,6 @@ class SpanRow:
 
 
 def build_waterfall(spans: Sequence[Any]) -> list[SpanRow]:
-    """Return the rows of spans in the order of their start, each below its parent."""
     if not spans:
         return []
     start = min(span.started_at for span in spans)

@@ -85,7 +85,6 @@ class Figures:
 
     @property
     def is_quiet(self) -> bool:
-        """Return whether nothing happened, and no question waits."""
         happened = self.now.is_any or self.tokens or self.cost
         return not (happened or self.plans or self.markers or self.patterns or self.open)
 
@@ -148,7 +147,6 @@ def round_down(at: datetime, step: timedelta) -> datetime:
 
 
 def list_days(since: datetime, until: datetime) -> list[str]:
-    """Return the days in UTC that Insight has counted within a period."""
     day = round_down(since - COUNTED_WITHIN, ONE_DAY)
     found = []
     while day + ONE_DAY + COUNTED_WITHIN <= until:

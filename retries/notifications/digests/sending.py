@@ -85,7 +85,6 @@ def find_projects(channel: Channel) -> Projects:
 
 
 def preview(channel: Channel, *, now: datetime) -> tuple[Figures, Message]:
-    """Return the last digest that was due, whether or not it was sent."""
     rule = rule_of(channel)
     until = find_last(now, **rule)
     since = find_last(until - timedelta(seconds=1), **rule)
@@ -135,7 +134,6 @@ def rule_of(channel: Channel) -> dict[str, Any]:
 
 
 def zone_of(channel: Channel) -> str:
-    """Return the zone that the channel's person has chosen, else its own."""
     own = Preference.objects.filter(user=channel.person_id).exclude(time_zone="")
     chosen = own.values_list("time_zone", flat=True).first() if channel.person_id else None
     return str(chosen or channel.digest_timezone)
