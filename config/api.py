@@ -76,7 +76,8 @@ logger = logging.getLogger(__name__)
 
 # These bodies contain the output of programs, which is cleaned so that it costs no report.
 CLEANED_PATHS = re.compile(
-    r"/v1/(attempts/[^/]+/(result|heartbeat)|hooks/agent|permissions|sessions/[^/]+/messages)"
+    r"/v1/(attempts/[^/]+/(result|heartbeat|output)|hooks/agent|permissions"
+    r"|sessions/[^/]+/messages)"
 )
 # These bodies may be YAML: executors of plans write their results in it.
 YAML_PATHS = re.compile(r"/v1/attempts/[^/]+/result")

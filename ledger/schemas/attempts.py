@@ -80,8 +80,8 @@ class AttemptOut(Shape):
     )
     usage: dict[str, Any] | None = field(
         "the tokens and the cost that its report named, or else its spans: input_tokens, "
-        "cached_tokens, output_tokens, cost_usd, model, and source if it is 'spans'; null "
-        "without them",
+        "cached_tokens, output_tokens, cost_usd, model, and source if it is 'spans', whose sums by "
+        "model are in parts; null without them",
         {"input_tokens": 52100, "output_tokens": 1840, "cost_usd": 0.21},
     )
     checks: list[dict[str, Any]] = field(

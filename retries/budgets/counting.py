@@ -77,10 +77,11 @@ def count_report(row: Row, stored: dict[str, Any], stamp: Stamp) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The usage of an attempt, as budgets count it; without a known price, `cost` is None."""
+    """What an attempt's usage is for budgets; `unpriced` counts its parts without a known price."""
 
     tokens: int = 0
-    cost: Decimal | None = Decimal(0)
+    cost: Decimal = Decimal(0)
+    unpriced: int = 0
     model: str = ""
 
 
@@ -89,9 +90,15 @@ def read_share(
 ) -> Share:
     if not stored:
         return Share()
-    usage = read_usage(stored)
-    cost = find_cost(usage, project_id=project_id, now=now) if has_dollars else None
-    return Share(usage.tokens, cost, usage.model)
+    tokens = read_usage(stored).tokens
+    if not has_dollars:
+        return Share(tokens)
+    # Each model has its own price.
+    parts = [read_usage(part) for part in stored.get("parts") or [stored]]
+    costs = [find_cost(part, project_id=project_id, now=now) for part in parts]
+    unpriced = [part.model for part, cost in zip(parts, costs, strict=True) if cost is None]
+    known = sum((cost for cost in costs if cost is not None), Decimal(0))
+    return Share(tokens, known, len(unpriced), unpriced[-1] if unpriced else "")
 
 
 def add(budget: Budget, used: Share, before: Share, *, now: datetime) -> list[Kind]:
@@ -99,9 +106,9 @@ def add(budget: Budget, used: Share, before: Share, *, now: datetime) -> list[Ki
     if budget.unit == BudgetUnit.TOKENS:
         more = Decimal(used.tokens - before.tokens)
     else:
-        more = (used.cost or Decimal(0)) - (before.cost or Decimal(0))
-        budget.unpriced = max(0, budget.unpriced + (used.cost is None) - (before.cost is None))
-        if used.cost is None:
+        more = used.cost - before.cost
+        budget.unpriced = max(0, budget.unpriced + used.unpriced - before.unpriced)
+        if used.unpriced:
             budget.unpriced_model = truncate(used.model, MODEL_LENGTH)
     # An earlier day has counted a part of it, which does not make this day negative.
     budget.used = max(Decimal(0), budget.used + more)

@@ -21,15 +21,18 @@ from retries.models import Escalation
 
 # What was used before the budget was set, by model, also by attempts that run. A project's budget
 # in total counts from when it is set: all of its attempts may be many.
-EARLIER = """select coalesce(a.usage ->> 'model', '') as model,
-    a.usage ? 'cost_usd' as has_cost,
+EARLIER = """select coalesce(u.part ->> 'model', '') as model,
+    u.part ? 'cost_usd' as has_cost,
     count(*)::int as reports,
-    coalesce(sum((a.usage ->> 'cost_usd')::numeric), 0) as cost,
-    coalesce(sum((a.usage ->> 'input_tokens')::numeric), 0)::int8 as input,
-    coalesce(sum((a.usage ->> 'cached_tokens')::numeric), 0)::int8 as cached,
-    coalesce(sum((a.usage ->> 'cache_write_tokens')::numeric), 0)::int8 as written,
-    coalesce(sum((a.usage ->> 'output_tokens')::numeric), 0)::int8 as output
-from ledger_attempt a where a.usage is not null and coalesce(a.ended_at <= %(now)s, true)
+    coalesce(sum((u.part ->> 'cost_usd')::numeric), 0) as cost,
+    coalesce(sum((u.part ->> 'input_tokens')::numeric), 0)::int8 as input,
+    coalesce(sum((u.part ->> 'cached_tokens')::numeric), 0)::int8 as cached,
+    coalesce(sum((u.part ->> 'cache_write_tokens')::numeric), 0)::int8 as written,
+    coalesce(sum((u.part ->> 'output_tokens')::numeric), 0)::int8 as output
+from ledger_attempt a
+    cross join lateral jsonb_array_elements(
+        coalesce(a.usage -> 'parts', jsonb_build_array(a.usage))) u(part)
+where a.usage is not null and coalesce(a.ended_at <= %(now)s, true)
     and (%(since)s::timestamptz is null or coalesce(a.ended_at >= %(since)s, true)) and {of}
 group by 1, 2"""
 OF = {

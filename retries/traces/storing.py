@@ -20,7 +20,7 @@ from ledger.journal import Stamp
 from ledger.tasks import steps
 from ledger.values.text import counted
 from retries.traces.otlp import ATTEMPT, SentSpan
-from retries.traces.usage import SOURCE, SPANS, add_usage, group_usage
+from retries.traces.usage import SOURCE, SPANS, add_usage
 
 MOST_SPANS = 5_000  # of an attempt
 # those with usage, which a budget needs, may be more
@@ -223,11 +223,6 @@ def count_usage(
     attempt: Row, former: Mapping[str, Any] | None, usages: Sequence[Any], *, stamp: Stamp
 ) -> None:
     """Count usage for an attempt, unless it told its own, and for what limits it."""
-    total = Jsonb(add_usage(former, usages))
-    if not sql.run(COUNT, attempt=attempt["id"], usage=total):
-        return
-    # Each group adds to what was counted before.
-    row = attempt | {"id": attempt["task_id"], "usage_before": None}
-    for usage in group_usage(usages):
-        for step in steps.AFTER_REPORT:
-            step(row, usage, stamp)
+    total = add_usage(former, usages)
+    if sql.run(COUNT, attempt=attempt["id"], usage=Jsonb(total)):
+        steps.take_more(attempt | {"id": attempt["task_id"], "usage_before": former}, total, stamp)

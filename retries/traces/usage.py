@@ -1,7 +1,7 @@
 """The tokens and cost that spans name: read them, and add them up."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ledger.tracing import genai_attributes as genai
@@ -9,6 +9,8 @@ from retries.attempts.report_fields import MODEL_LENGTH, MOST_TOKENS, MOST_USD, 
 
 # A usage that spans brought says so; that of a heartbeat or report has no source.
 SOURCE, SPANS = "source", "spans"
+PARTS = "parts"
+MOST_PARTS = 20
 
 
 def read_usage(attributes: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -46,11 +48,36 @@ def add_usage(
 ) -> dict[str, Any]:
     """Return the sum; its model is the last one, and its cost is left out if a part has none.
 
-    >>> add_usage({"input_tokens": 5, "cost_usd": 1.0}, [{"input_tokens": 2, "model": "gpt-5"}])
+    The sums of several models, or of calls with and without a cost, are also in `parts`.
+
+    >>> add_usage({"input_tokens": 5, "model": "gpt-5"}, [{"input_tokens": 2, "model": "gpt-5"}])
     {'source': 'spans', 'input_tokens': 7, 'model': 'gpt-5'}
     """
-    parts = [*([former] if former else []), *more]
-    total: dict[str, Any] = {SOURCE: SPANS}
+    parts = group_usage([*list_parts(former), *more])
+    total = {SOURCE: SPANS} | sum_usage(parts)
+    return total | ({PARTS: parts} if len(parts) > 1 else {})
+
+
+def list_parts(usage: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
+    """Return the usage by model, each with a price of its own."""
+    if not usage:
+        return []
+    parts: list[Mapping[str, Any]] = usage.get(PARTS) or [usage]
+    return parts
+
+
+def group_usage(usages: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    groups: dict[tuple[str, bool], list[Mapping[str, Any]]] = {}
+    for usage in usages:
+        key = usage.get("model", ""), "cost_usd" in usage
+        if key not in groups and len(groups) >= MOST_PARTS:
+            key = "", key[1]
+        groups.setdefault(key, []).append(usage)
+    return [sum_usage(group) for group in groups.values()]
+
+
+def sum_usage(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    total: dict[str, Any] = {}
     for name in genai.TOKENS:
         if any(name in part for part in parts):
             total[name] = min(MOST_TOKENS, sum(part.get(name, 0) for part in parts))
@@ -59,10 +86,3 @@ def add_usage(
     if models := [part["model"] for part in parts if part.get("model")]:
         total["model"] = models[-1]
     return total
-
-
-def group_usage(usages: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    groups: dict[tuple[str, bool], list[Mapping[str, Any]]] = {}
-    for usage in usages:
-        groups.setdefault((usage.get("model", ""), "cost_usd" in usage), []).append(usage)
-    return [add_usage(None, group) for group in groups.values()]

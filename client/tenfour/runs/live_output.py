@@ -80,7 +80,8 @@ class OutputStream:
             self._dropped = 0
         if dropped or len(self._text) > MOST_WAITING:
             self._skip(dropped + len(self._text.encode(errors="replace")))
-        text = self._text + self._decoder.decode(data)
+        # The server stores no NUL.
+        text = self._text + self._decoder.decode(data).replace("\0", "")
         start = text.rfind("\n") + 1
         new = max(self._sent, start)
         # Of a progress bar, the last state alone is sent each time.

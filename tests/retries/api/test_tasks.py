@@ -276,6 +276,7 @@ def test_a_change_needs_the_version_that_was_read(coder: Any, operator: Any) -> 
     events = operator("GET", f"/tasks/{id}/events").body["data"]
     assert events[-1]["data"] == {
         "changed": ["priority", "payload", "max_attempts"],
+        "values": {"priority": {"old": 0, "new": 7}, "max_attempts": {"old": 3, "new": 5}},
         "payload": [{"path": "/a", "new": 1}],
         "payload_changes": 1,
         "attempt": 1,  # the one that gets it

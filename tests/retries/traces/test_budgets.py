@@ -1,4 +1,4 @@
-"""The usage of spans counts for budgets when it comes, and what a report names only beyond it."""
+"""The usage of spans counts for budgets when it comes; what a report names replaces it."""
 
 from decimal import Decimal
 
@@ -18,7 +18,7 @@ def report(api: Api, attempt: str, tokens: int | None = None) -> None:
     assert api("POST", f"/attempts/{attempt}/result", body).status_code == 200
 
 
-@pytest.mark.parametrize(("reported", "used"), [(None, 200), (350, 350), (200, 200), (120, 200)])
+@pytest.mark.parametrize(("reported", "used"), [(None, 200), (350, 350), (200, 200), (120, 120)])
 def test_spans_and_the_report_count_once(
     reported: int | None, used: int, agent: Agent, coder: Api
 ) -> None:
@@ -53,7 +53,27 @@ def test_dollars_are_those_of_the_spans_or_of_the_price(agent: Agent, coder: Api
     # a million tokens in and ten out by the price, and what the other call said
     assert current(budget).used == Decimal("3.50015")
     report(coder, attempt, 1_000_020)
-    assert current(budget).used == Decimal("3.50015")
+    # the report's tokens by the price, in place of both
+    assert current(budget).used == Decimal("3.00018")
+
+
+def test_each_model_of_an_attempt_has_its_own_price(agent: Agent, coder: Api) -> None:
+    budget = set_budget(agent, 100, unit="usd")
+    attempt = claim_in(coder, agent)
+    model = "gen_ai.response.model"
+    send_protobuf(coder, call(1, 1_000_000, **{model: "claude-sonnet-4-5"}))
+    send_protobuf(coder, call(2, 1_000_000, **{model: "claude-opus-4-1"}))
+    send_protobuf(coder, call(3, **{model: "own"}))
+    found = current(budget)
+    assert (round(found.used), found.unpriced, found.unpriced_model) == (18, 1, "own")
+    task = Attempt.objects.get(pk=attempt).task_id
+    later = current(set_budget(agent, 100, unit="usd", task=task))
+    assert (later.used, later.unpriced) == (found.used, 1)
+    report(coder, attempt, 1_000_000)
+    assert [(round(each.used), each.unpriced) for each in (current(budget), current(later))] == [
+        (3, 0),
+        (3, 0),
+    ]
 
 
 def test_a_running_attempt_can_use_a_budget_up(agent: Agent, coder: Api) -> None:
