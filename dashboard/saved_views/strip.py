@@ -114,7 +114,7 @@ def read_views(
         saved = list_saved(project, noun) if saved is None else saved
         known += [(each.name, each.query, each.sort, each.pk, each.created_by) for each in saved]
     # the counts are the same for all viewers
-    texts = [query for _, query, *_ in known if "assignee:" not in query]
+    texts = [query for _, query, *_ in known if "assignee:" not in query.lower()]
     counts = count_rows(texts, project, noun, rows) if rows else {}
     views = [
         View(name, query, by, (query, by) == (text, sort), id, who, counts.get(query))

@@ -1,6 +1,7 @@
 """Filter tasks as a query box asks for, and read the rows of the Tasks list."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial, reduce
 from operator import and_
 from typing import Any
@@ -98,7 +99,15 @@ def filter_tasks(
 def list_conditions(query: TaskQuery, project: Project | None, *, walks: bool = False) -> list[Q]:
     has_value = stored_values.check_task if walks else stored_values.match_task
     return [
-        *(match_any(values, partial(has_value, key, project)) for key, values in query.stored),
+        # The index finds those with a value; of those without one, each row is looked at.
+        *(
+            match_any(replace(values, unwanted=()), partial(has_value, key, project))
+            for key, values in query.stored
+        ),
+        *(
+            match_any(replace(values, wanted=()), partial(stored_values.check_task, key, project))
+            for key, values in query.stored
+        ),
         match_values(query.agent, "agent__name"),
         match_values(query.pool, "pool__name"),
         match_values(query.type, "type"),

@@ -76,7 +76,7 @@ def read_form(posted: QueryDict) -> NewToken:
         name=text("name"),
         account=text("account"),
         days=text("days"),
-        scopes=tuple(each for each in posted.getlist("scope") if each in SCOPES),
+        scopes=tuple(posted.getlist("scope")),
         manages_tokens="manages_tokens" in posted,
     )
 
@@ -192,7 +192,7 @@ def create(request: HtmxRequest) -> HttpResponse:
             name=form.name,
             account=account,
             days=days,
-            scopes=form.scopes,
+            scopes=form.scopes or None,
             manages_tokens=kind == TokenKind.OPERATOR and form.manages_tokens,
             stamp=stamp_of(request),
         )

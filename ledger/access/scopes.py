@@ -42,10 +42,14 @@ SCOPES = frozenset(OPERATOR | {TOKENS_WRITE})
 
 
 def choose_scopes(kind: TokenKind, chosen: Collection[str] | None) -> set[str]:
-    """Return the chosen scopes of a kind, or all of them if none are chosen; raises Invalid."""
+    """Return the chosen scopes of a kind, or all of them without a choice; raises Invalid."""
     preset = PRESETS[kind]
-    if not chosen:
+    if chosen is None:
         return set(preset)
+    if not chosen:
+        raise Invalid(
+            "/scopes", "Choose at least one scope, or leave 'scopes' out for all of them."
+        )
     if unknown := sorted({*chosen} - preset):
         raise Invalid(
             "/scopes",

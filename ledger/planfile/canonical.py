@@ -440,7 +440,7 @@ def read_time(values: Mapping[str, Any], name: str, at: str = "") -> datetime | 
 def read_budget(values: Mapping[str, Any], at: str = "") -> str | dict[str, Any] | None:
     # `retries.budgets` reads the amount when the plan is imported.
     value, here = values.get("budget"), f"{at}/budget"
-    if not value:
+    if value is None or value == "":
         return None
     if isinstance(value, dict):
         refuse_unknown_keys(value, BUDGET_KEYS, here)

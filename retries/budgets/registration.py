@@ -35,7 +35,7 @@ def set_for_plan(found: ImportResult, options: ImportOptions, stamp: Stamp) -> l
     declared: list[tuple[Scope, Any, str]] = [
         (Scope(project, task_id=ids[task.ref]), task.budget, f"/tasks/{n}/budget")
         for n, task in enumerate(found.file.tasks)
-        if task.budget and task.ref in new
+        if task.budget is not None and task.ref in new
     ]
     if found.has_new_budget:
         declared.append((Scope(project, plan_id=found.plan.pk), found.file.budget, "/budget"))

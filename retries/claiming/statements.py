@@ -80,7 +80,8 @@ PLAN_RUNS = """(plan_id is null or (
                 from ledger_plan p where p.id = plan_id))"""
 # Where a type is paused, the claim is made again with the types that it leaves out.
 PROJECT_RUNS = """(select (p.spent_until is null or p.spent_until <= %(now)s)
-                    and (p.paused_types is null or %(held_types)s::text[] is not null)
+                    and (p.paused_types is null or coalesce(%(held_types)s::text[]
+                        @> array(select jsonb_object_keys(p.paused_types)), false))
                 from ledger_project p where p.id = a.project_id)"""
 BREAKER_CLOSED = f"""(%(probe)s or (select b.state from ledger_breaker b
                 where b.agent_id = a.id and {HOLDS_BACK}) is null)"""

@@ -41,13 +41,13 @@ def make_assign(
         fit=fit,
         takes={"user": str.strip},
         run=run,
-        describe=lambda ids: dict.fromkeys(ids, Left("Already assigned so")),
+        describe=lambda ids: dict.fromkeys(ids, Left("Already assigned to them")),
         words=("Assign", "Assigning", "assigned"),
         icon="person",
         slug="assign",
         key="m",
         said=tell_assigned,
-        unchanged=lambda id: "Nothing changed, because it is assigned so already.",
+        unchanged=lambda id: "Nothing changed. The assignee is already the same.",
     )
 
 

@@ -45,7 +45,7 @@ def test_a_row_is_taken_given_and_given_back(
     assert "Assigned to You" not in words(browser.get(page))
     assert said(browser, f"{page}assign/", {"user": "mara"}) == "Assigned to mara."
     assert "Assigned to You" in words(browser.get(page))
-    assert "assigned so already" in said(browser, f"{page}assign/", {"user": "mara"})
+    assert "already the same" in said(browser, f"{page}assign/", {"user": "mara"})
     assert said(browser, f"{page}assign/", {"user": "ben"}) == "Assigned to ben."
     assert "assigned it to ben" in words(browser.get(page))
     assert "no active user" in said(browser, f"{page}assign/", {"user": "x"})

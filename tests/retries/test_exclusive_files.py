@@ -13,7 +13,7 @@ from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Task
 from ledger.models.budget import FOREVER
 from ledger.plans import editing as plan_editing
-from ledger.tasks import Change
+from ledger.tasks import Change, type_pauses
 from ledger.tasks.exclusive_files import find_holder
 from ledger.tokens import TrustedCaller
 from retries.attempts import finishing, releases
@@ -185,6 +185,20 @@ def test_a_task_that_waits_for_its_budget_keeps_no_files(agent: Agent, state: st
         fail(agent, attempt_of(claim(agent)), now=NOW)
         first.update(due_at=server_time.now() - MINUTE)
     first.update(spent_until=FOREVER)
+    assert refs(claim(agent)) == ["2"]
+
+
+@pytest.mark.parametrize("state", ["queued", "retry"])
+def test_a_task_of_a_paused_type_keeps_no_files(agent: Agent, state: str) -> None:
+    exclusive(of("a"), of("a"))
+    first = Task.objects.filter(pk=task("03-01:task-1").pk)
+    if state == "retry":
+        fail(agent, attempt_of(claim(agent)), now=NOW)
+        first.update(due_at=server_time.now() - MINUTE)
+    first.update(type="migrate")
+    type_pauses.set_paused(
+        "migrate", paused=True, project_id=agent.project_id, stamp=Stamp(SYSTEM, NOW)
+    )
     assert refs(claim(agent)) == ["2"]
 
 

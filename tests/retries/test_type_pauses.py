@@ -67,6 +67,22 @@ def test_a_member_of_a_pool_gets_none_either(agent: Agent) -> None:
     assert claim(agent).rows[0]["id"] == other
 
 
+def test_a_claim_that_has_waited_sees_a_type_that_was_paused_meanwhile(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Agent.objects.update(concurrency=1)
+    make_task(agent, type="review")
+    pause("code")
+    lock_room = claims.lock_room
+
+    def pause_and_lock(agent_id: Any) -> int:
+        pause("review")
+        return lock_room(agent_id)
+
+    monkeypatch.setattr(claims, "lock_room", pause_and_lock)
+    assert claim(agent).rows == []
+
+
 def test_an_agent_with_a_limit_and_a_named_claim(agent: Agent) -> None:
     Agent.objects.update(concurrency=2)
     held, other = make_task(agent, type="code"), make_task(agent, type="review")

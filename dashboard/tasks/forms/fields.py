@@ -16,6 +16,7 @@ from ledger.values.text import truncate
 from retries.budgets.amounts import parse_amount
 
 AGENTS_LISTED = 200
+NO_BUDGET = "Your role can’t set a budget. Leave it empty."
 
 # NUL and lone surrogates, in JSON that escapes only what it must
 UNSTORABLE = re.compile(r"[\ud800-\udfff]|(?<!\\)(?:\\\\)*+\\u0000")

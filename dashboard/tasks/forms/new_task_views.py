@@ -21,6 +21,7 @@ from dashboard.frame.rendering import HtmxRequest, PageContext, Visit, begin_vis
 from dashboard.lists.known_names import SOURCES
 from dashboard.lists.query_box import as_id
 from dashboard.tasks.forms.fields import (
+    NO_BUDGET,
     PayloadField,
     TermsForm,
     add_refusal,
@@ -82,7 +83,7 @@ class NewTaskForm(TermsForm):
         values = dict(self.cleaned_data)
         project, key = values.pop("project"), values.pop("key") or token_hex(16)
         if values["budget"] and not may_open(request.user, "budget_save"):
-            self.add_error("budget", "Your role can’t set a budget. Leave it empty.")
+            self.add_error("budget", NO_BUDGET)
             return None
         try:
             body = self.build_body(values)
@@ -170,9 +171,11 @@ def show_filled(visit: Visit, project: Project | None) -> HttpResponse:
     source = find_source(request, earlier, project)
     if source:
         earlier = earlier or list_of_type(source.type, project)
-        own = {name: getattr(source, name) for name in COPIED}
-        own |= {"type": source.type, "agent": source.sent_to.name}
-        typed = own | {name: value for name, value in typed.items() if value}
+        former = find_earlier(request.POST.get("filled", ""), project)
+        before = copied_from(former) if former else {}
+        # A value of the task that was chosen before is not typed.
+        own = {name: v for name, v in typed.items() if v and v != str(before.get(name, ""))}
+        typed = copied_from(source) | own
         typed["payload"] = format_payload(source.payload)
     typed["project"] = project.name if project else ""
     return show(
@@ -186,10 +189,19 @@ def show_filled(visit: Visit, project: Project | None) -> HttpResponse:
 
 def find_source(request: HtmxRequest, earlier: list[Task], project: Project | None) -> Task | None:
     given = request.POST if request.method == "POST" else request.GET
-    if (id := as_id(given.get("fill", ""))) is None:
+    if as_id(given.get("fill", "")) is None:
         return next(iter(earlier), None)
+    return find_earlier(given["fill"], project)
+
+
+def find_earlier(text: str, project: Project | None) -> Task | None:
     own = Task.objects.filter(project=project).select_related("agent", "pool")
-    return own.filter(pk=id).first()
+    return own.filter(pk=id).first() if (id := as_id(text)) else None
+
+
+def copied_from(task: Task) -> dict[str, Any]:
+    own = {name: getattr(task, name) for name in COPIED}
+    return own | {"type": task.type, "agent": task.sent_to.name}
 
 
 def list_of_type(kind: str, project: Project | None) -> list[Task]:

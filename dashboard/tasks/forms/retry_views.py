@@ -11,9 +11,11 @@ from django.shortcuts import redirect
 from django.urls import reverse, reverse_lazy
 from django.utils import timezone
 
+from dashboard.frame.access import may_open
 from dashboard.frame.rendering import Crumb, HtmxRequest, PageContext, begin_visit, respond
 from dashboard.tasks import detail_queries
 from dashboard.tasks.forms.fields import (
+    NO_BUDGET,
     PayloadField,
     TermsForm,
     add_refusal,
@@ -51,15 +53,17 @@ class RetryForm(TermsForm):
     def send(self, request: HtmxRequest, row: Task) -> UUID | None:
         """Retry the task and return the task to show, or None after adding the error."""
         try:
-            return tasks.retry_one(row.pk, self.read_options(row), stamp_of(request))
+            return tasks.retry_one(row.pk, self.read_options(row, request), stamp_of(request))
         except VersionMismatch:
             self.add_error("payload", CHANGED)
         except (Invalid, PayloadTooLarge, agents.UnknownAgent) as refusal:
             add_refusal(self, refusal)
         return None
 
-    def read_options(self, row: Task) -> dict[str, Any]:
+    def read_options(self, row: Task, request: HtmxRequest) -> dict[str, Any]:
         given = self.cleaned_data
+        if given["budget"] and not may_open(request.user, "budget_save"):
+            raise Invalid("/budget", NO_BUDGET)
         attempts, name = given["max_attempts"], given["agent"]
         if attempts is not None and not 1 <= attempts <= MAX_ATTEMPTS:
             raise Invalid("/max_attempts", f"Give a number from 1 to {MAX_ATTEMPTS}.")

@@ -62,7 +62,7 @@ class Command(BaseCommand):
                 agent=owner,
                 name=name,
                 account=account,
-                scopes=[each.strip() for each in scopes.split(",") if each.strip()],
+                scopes=[each.strip() for each in scopes.split(",") if each.strip()] or None,
                 manages_tokens=manage_tokens,
                 stamp=Stamp(SHELL),
             )

@@ -121,7 +121,13 @@ def test_the_form_is_filled_from_the_newest_different_payloads(
     page = browser.post(NEW, TYPED | {"title": "Mine", "fill": str(third.pk)})
     form = page.context["form"]
     assert json.loads(form["payload"].value()) == {"n": 3} and form["title"].value() == "Mine"
-    assert Task.objects.count() == 9
+    # what only the task before it filled in is not typed
+    add(agent, {"n": 9}, title="Sum", priority=8)
+    former = {"title": "Count", "priority": "4", "evidence": "ask", "filled": str(third.pk)}
+    page = browser.post(NEW, TYPED | former | {"fill": str(Task.objects.get(payload={"n": 9}).pk)})
+    form = page.context["form"]
+    assert (form["title"].value(), form["priority"].value()) == ("Sum", 8)
+    assert Task.objects.count() == 10
 
 
 def test_a_type_without_tasks_keeps_what_is_typed(browser: Client, agent: Agent) -> None:

@@ -58,6 +58,7 @@ def test_a_secret_is_never_stored_for_a_replay(manager: Api) -> None:
         ({"kind": "root"}, "/kind"),
         ({"kind": "reader", "expires_in_days": 0}, "/expires_in_days"),
         ({"kind": "reader", "scopes": ["tokens:write"]}, "/scopes"),
+        ({"kind": "reader", "scopes": []}, "/scopes"),
     ],
 )
 def test_an_impossible_token_is_refused(manager: Api, body: Any, pointer: str) -> None:

@@ -119,6 +119,8 @@ def test_a_producer_sets_budgets_and_does_not_change_them(send: Any) -> None:
     [
         ("500,000 tokens", "500000"),
         ("500,000 tokens", "lots"),
+        ("500,000 tokens", "0"),
+        ("500,000 tokens", "{}"),
         ("500,000 tokens", "{tokens: 5, usd: 5}"),
         ("500,000 tokens", "{tokens: true}"),
         ("500,000 tokens", "{usd: .inf}"),
