@@ -120,7 +120,7 @@ class DeliveryList(Listing[DeliveryQuery]):
     part = "notifications/_deliveries.html"
     row = "notifications/_delivery_row.html"
     empty = "notifications/_nothing_sent.html"
-    bar = "listing__bar listing__bar--full"
+    bar = "listing__bar listing__bar--dense listing__bar--full"
     example = "channel:mirror  event:task.*  code:503  older:2h"
     columns = (
         Column("State"),
