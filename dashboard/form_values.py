@@ -10,13 +10,13 @@ TYPED_SHOWN = 2_000
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def read_whole_number(text: str) -> int | None:
-    """Return the number in a text of up to 9 digits, or None for any other text.
+def read_whole_number(text: str, *, digits: int = MAX_DIGITS) -> int | None:
+    """Return the number in a text of so many digits at most, or None for any other text.
 
     >>> [read_whole_number(text) for text in ("7", "0012", "", "-1", "²", "٣", "1234567890")]
     [7, 12, None, None, None, None, None]
     """
-    is_number = text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS
+    is_number = text.isascii() and text.isdecimal() and len(text) <= digits
     return int(text) if is_number else None
 
 

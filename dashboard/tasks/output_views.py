@@ -4,6 +4,7 @@ from uuid import UUID
 
 from django.http import Http404, HttpResponse, JsonResponse
 
+from dashboard.form_values import read_whole_number
 from dashboard.frame.access import TEXT
 from dashboard.frame.rendering import HtmxRequest, wants_part
 from ledger.models import Attempt
@@ -16,7 +17,7 @@ def read(request: HtmxRequest, task_id: UUID, number: int) -> HttpResponse:
     if attempt is None:
         raise Http404(f"The task {task_id} has no attempt {number}.")
     if wants_part(request):
-        start = read_start(request.GET.get("from", ""))
+        start = read_whole_number(request.GET.get("from", ""), digits=15) or 0
         pieces = read_output(attempt.pk, start=start)
         body = {
             "data": [piece._asdict() for piece in pieces],
@@ -30,7 +31,3 @@ def read(request: HtmxRequest, task_id: UUID, number: int) -> HttpResponse:
         name = f"attempt-{number}-of-{str(task_id)[-8:]}.txt"
         response["Content-Disposition"] = f'attachment; filename="{name}"'
     return response
-
-
-def read_start(text: str) -> int:
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else 0

@@ -33,7 +33,7 @@ def test_every_script_that_a_page_loads_is_ours_or_recorded() -> None:
 
 
 def test_all_that_is_loaded_stays_small(tmp_path: Path, settings: Settings) -> None:
-    """CSS, scripts and fonts under 186 KB, as the server stores and sends them."""
+    """CSS, scripts and fonts under 189 KB, as the server stores and sends them."""
     settings.STATIC_ROOT = tmp_path
     storage = {"BACKEND": "config.rendering.staticfiles.GzippedManifest"}
     settings.STORAGES = settings.STORAGES | {"staticfiles": storage}
@@ -45,7 +45,7 @@ def test_all_that_is_loaded_stays_small(tmp_path: Path, settings: Settings) -> N
         if name.endswith((".css", ".js", ".woff2")) and (STATIC / name).exists()
     }
     assert len(sizes) > 60
-    assert sum(sizes.values()) < 187_000
+    assert sum(sizes.values()) < 189_500
 
 
 @pytest.mark.django_db
