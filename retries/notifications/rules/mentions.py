@@ -65,9 +65,10 @@ def list_channels(event: Row, names: Sequence[str]) -> list[Channel]:
 
 
 def make_delivery(channel: Channel, event: Row, about: Subjects, *, now: datetime) -> Delivery:
-    facts = facts_of(event, about, with_details=False)
+    details = channel.include_details
+    facts = facts_of(event, about, with_details=details)
     if event["kind"] in COMMENTS:
-        detail = event["data"]["text"] if channel.include_details else ""
+        detail = event["data"]["text"] if details else ""
         facts = replace(facts, kind=MENTION, detail=detail)
     message = word_event(facts, footer=FOOTER)
     return Delivery(

@@ -55,7 +55,27 @@ def test_people_are_told_of_comments_that_mention_them(agent: Agent) -> None:
         ("ben's", "pattern.commented", "pending"),
         ("vera's", "escalation.commented", "pending"),
     ]
-    assert f"/patterns/{pattern.pk}/" in texts()[2] and "it broke" in texts()[2]
+    assert f"/patterns/{pattern.pk}/" in texts()[2]
+
+
+def test_the_text_of_a_pattern_is_a_detail(agent: Agent) -> None:
+    channel = make_person("ben", agent)
+    buried(agent=agent, now=NOW)
+    pattern = FailurePattern.objects.get()
+    outbox.begin_reading(NOW)
+    comment(PATTERN, pattern.pk, "@ben", stamp=by("ada"))
+    assign(PATTERN, [pattern.pk], "ben", stamp=by("ada"))
+    deliver()
+    named = f"failure pattern {str(pattern.pk)[-8:]}"
+    for each in Delivery.objects.all():
+        assert each.title == named and named in each.body["subject"]
+        assert "it broke" in pattern.template and "it broke" not in str(each.body)
+    Channel.objects.filter(pk=channel.pk).update(include_details=True)
+    assign(PATTERN, [pattern.pk], None, stamp=by("ada"))
+    assign(PATTERN, [pattern.pk], "ben", stamp=by("eve"))
+    deliver()
+    body = Delivery.objects.latest("id").body
+    assert "it broke" in body["text"] and "it broke" not in body["subject"]
 
 
 def test_a_channel_with_details_gets_the_text(agent: Agent) -> None:
