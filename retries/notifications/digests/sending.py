@@ -9,8 +9,11 @@ from django.conf import settings
 from django.db import transaction
 
 from ledger.authorization.permissions import projects_where
+from ledger.database.sql import run
 from ledger.errors import Invalid
+from ledger.journal import since_position
 from ledger.models import Preference
+from retries.journal_readers import counts
 from retries.models import Channel, Delivery
 from retries.models.notification_channel import ChannelKind, Digest
 from retries.models.notification_delivery import DeliveryRole, DeliveryState
@@ -21,15 +24,21 @@ from retries.notifications.messages.wording import Message
 
 KIND = "digest"
 MOST_AT_ONCE = 20
-# Until then the clock has counted the events of the period.
+# Mostly, the clock has counted the events of the period until then.
 COUNTING = timedelta(minutes=1)
 LONGEST = timedelta(days=31)  # if the clock was stopped
 FOOTER = "--\nA digest of the channel {name}. Change it: {link}/settings/notifications/"
 READ = "retries.view_escalation"
+# An event before a time that the counts of activity do not have yet.
+UNCOUNTED = f"""select 1 from ledger_event e, retries_streamcursor c
+where c.name = '{counts.READER}' and (e.tx, e.id) > (c.tx::text::xid8, c.event_id)
+    and e.id >= {since_position("c.event_id")} and e.at < %(at)s limit 1"""
 
 
 def send_due(*, now: datetime) -> int:
     """Write the digests that are due; return how many channels had one due."""
+    if run(UNCOUNTED, at=now - COUNTING):
+        return 0  # after a stop, the clock counts the events of that time first
     done = 0
     while done < MOST_AT_ONCE and send_next(now):
         done += 1

@@ -8,11 +8,14 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
+from ledger import journal
 from ledger.errors import Invalid
-from ledger.journal import SYSTEM, Stamp
-from ledger.models import Agent, Marker, Membership, Preference, Project
+from ledger.journal import SYSTEM, Cursor, Kind, Stamp
+from ledger.models import Agent, Event, Marker, Membership, Preference, Project
 from retries.insight.figures import days
-from retries.models import ActivityCount, Channel, Delivery, InsightFigure
+from retries.journal_readers import counts
+from retries.journal_readers.positions import ensure_cursor
+from retries.models import ActivityCount, Channel, Delivery, InsightFigure, StreamCursor
 from retries.models.activity_count import DAY, HALF_HOUR
 from retries.models.notification_channel import DisabledBecause
 from retries.notifications import channels
@@ -207,6 +210,27 @@ def test_a_persons_zone_and_access_count(agent: Agent, project: Project) -> None
     count(agent, NOON + 5 * HOUR, tasks_done=1)
     (text,) = send(channel.digest_due_at + ONE_DAY + HOUR)
     assert "America/New_York" in text
+
+
+def test_a_digest_waits_until_the_events_before_it_are_counted(agent: Agent) -> None:
+    channel = make_channel(agent.project)
+    due = channel.digest_due_at
+    assert due
+    newest = Event.objects.latest("tx", "id")
+    ensure_cursor(counts.READER, start=Cursor(newest.tx, str(newest.pk)), now=due)
+    count(agent, due - HOUR, tasks_done=1)
+    journal.record(
+        Kind.AGENT_SILENT,
+        subject_type="agent",
+        subject_id=agent.pk,
+        project_id=agent.project_id,
+        stamp=Stamp(SYSTEM, due + HOUR),
+    )
+    assert len(send(due + HOUR)) == 1
+    count(agent, due + HOUR, tasks_done=1)
+    assert len(send(due + ONE_DAY + HOUR)) == 1
+    StreamCursor.objects.update(tx=2**62)
+    assert len(send(due + ONE_DAY + HOUR)) == 2
 
 
 def test_a_channel_of_all_projects_adds_them_up(agent: Agent, project: Project) -> None:
