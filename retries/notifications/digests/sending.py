@@ -13,6 +13,7 @@ from ledger.database.sql import run
 from ledger.errors import Invalid
 from ledger.journal import since_position
 from ledger.models import Preference
+from ledger.values.ids import SLACK, first_id
 from retries.journal_readers import counts
 from retries.models import Channel, Delivery
 from retries.models.notification_channel import ChannelKind, Digest
@@ -60,12 +61,11 @@ def send_next(now: datetime) -> bool:
 
 
 def write(channel: Channel, *, now: datetime) -> None:
-    assert channel.digest_due_at
-    rule, projects = rule_of(channel), find_projects(channel)
-    until = find_last(now - COUNTING, **rule)
-    since = find_last(channel.digest_due_at - timedelta(seconds=1), **rule)
-    figures = read(channel, projects, max(since, until - LONGEST), until)
-    if figures.is_quiet or projects == []:
+    projects, (since, until) = find_projects(channel), find_period(channel, now=now)
+    if since >= until or projects == []:
+        return
+    figures = read(channel, projects, since, until)
+    if figures.is_quiet:
         return
     message = word(channel, figures)
     Delivery.objects.get_or_create(
@@ -76,12 +76,27 @@ def write(channel: Channel, *, now: datetime) -> None:
             "kind": KIND,
             "role": DeliveryRole.SUMMARY,
             "title": message.subject[:200],
-            "body": asdict(message),
+            "body": asdict(message) | {"until": until.isoformat()},
             "state": DeliveryState.PENDING,
             "next_try_at": now,
             "created_at": now,
         },
     )
+
+
+def find_period(channel: Channel, *, now: datetime) -> tuple[datetime, datetime]:
+    """Return the time that a digest that is due covers: no hour twice, and none left out."""
+    assert channel.digest_due_at
+    rule, due = rule_of(channel), channel.digest_due_at
+    until = max(due, find_last(now - COUNTING, **rule))
+    since = find_last(due - timedelta(seconds=1), **rule)
+    if find_last(due, **rule) != due:
+        # The person has chosen another time zone since it was scheduled.
+        since = due - timedelta(days=7 if rule["weekly"] else 1)
+    own = Delivery.objects.filter(channel=channel, kind=KIND, id__gte=first_id(since - SLACK))
+    sent = own.order_by("-id").values_list("body__until", flat=True).first()
+    ends = [datetime.fromisoformat(sent)] if sent else []
+    return max(since, until - LONGEST, *ends), until
 
 
 def find_projects(channel: Channel) -> Projects:

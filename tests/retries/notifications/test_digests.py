@@ -212,6 +212,29 @@ def test_a_persons_zone_and_access_count(agent: Agent, project: Project) -> None
     assert "America/New_York" in text
 
 
+def test_a_change_of_the_persons_zone_loses_no_hour_and_repeats_none(
+    agent: Agent, project: Project
+) -> None:
+    mara = User.objects.create_user("mara")
+    Membership.objects.create(user=mara, project=project, role="viewer")
+    chosen = Preference.objects.create(user=mara, time_zone=BERLIN)
+    channel = make_channel(project, person=mara)
+    due = channel.digest_due_at
+    assert due == datetime(2026, 11, 26, 7, tzinfo=UTC)
+    for hours in range(48):
+        count(agent, due - ONE_DAY + hours * HOUR, tasks_done=1)
+    for zone, moved in (("America/New_York", 6), ("Asia/Tokyo", 16)):
+        Delivery.objects.all().delete()
+        Channel.objects.filter(pk=channel.pk).update(digest_due_at=due)
+        Preference.objects.filter(pk=chosen.pk).update(time_zone=zone)
+        (first,) = send(due + HOUR / 2)
+        assert "- 24 tasks done" in first, zone
+        channel.refresh_from_db()
+        assert channel.digest_due_at == due + moved * HOUR
+        _, second = send(channel.digest_due_at + HOUR / 2)
+        assert f"- {moved} tasks done" in second, zone
+
+
 def test_a_digest_waits_until_the_events_before_it_are_counted(agent: Agent) -> None:
     channel = make_channel(agent.project)
     due = channel.digest_due_at
