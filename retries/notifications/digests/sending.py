@@ -1,9 +1,10 @@
 """Write the digests that are due as deliveries of their channels."""
 
+import logging
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
-from zoneinfo import available_timezones
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from django.conf import settings
 from django.db import transaction
@@ -23,6 +24,7 @@ from retries.notifications.digests.periods import find_last, find_next
 from retries.notifications.digests.wording import word_digest
 from retries.notifications.messages.wording import Message
 
+logger = logging.getLogger(__name__)
 KIND = "digest"
 MOST_AT_ONCE = 20
 # Mostly, the clock has counted the events of the period until then.
@@ -55,7 +57,12 @@ def send_next(now: datetime) -> bool:
     if channel is None:
         return False
     if channel.is_on:
-        write(channel, now=now)
+        # One channel's error is logged, so that it does not stop the others.
+        try:
+            with transaction.atomic():
+                write(channel, now=now)
+        except Exception:
+            logger.exception("the digest of channel %s could not be written", channel.pk)
     Channel.objects.filter(pk=channel.pk).update(digest_due_at=find_due(channel, now))
     return True
 
@@ -160,4 +167,11 @@ def rule_of(channel: Channel) -> dict[str, Any]:
 def zone_of(channel: Channel) -> str:
     own = Preference.objects.filter(user=channel.person_id).exclude(time_zone="")
     chosen = own.values_list("time_zone", flat=True).first() if channel.person_id else None
-    return str(chosen or channel.digest_timezone)
+    return next(filter(is_zone, (chosen or "", channel.digest_timezone)), "UTC")
+
+
+def is_zone(name: str) -> bool:
+    try:
+        return bool(name) and bool(ZoneInfo(name))
+    except (ZoneInfoNotFoundError, ValueError):  # the system no longer knows it
+        return False

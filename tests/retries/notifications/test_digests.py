@@ -256,6 +256,43 @@ def test_a_digest_waits_until_the_events_before_it_are_counted(agent: Agent) -> 
     assert len(send(due + ONE_DAY + HOUR)) == 2
 
 
+def test_a_digest_that_fails_stops_no_other(
+    agent: Agent, project: Project, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = make_channel(make_project("other"), name="broken")
+    channel = make_channel(project)
+    due = channel.digest_due_at
+    assert due
+    count(agent, due - HOUR, tasks_done=2)
+    InsightFigure.objects.create(
+        project=broken.project,
+        panel=days.PANEL,
+        days=0,
+        computed_at=due,
+        data={"until": "", "days": {"2026-11-25": {"cost": "not a number"}}},
+    )
+    assert len(send(due + HOUR)) == 1
+    assert f"the digest of channel {broken.pk} could not be written" in caplog.text
+    assert not Channel.objects.filter(digest_due_at__lte=due + HOUR).exists()
+
+
+def test_a_zone_that_the_system_does_not_know_any_more_is_utc(
+    agent: Agent, project: Project
+) -> None:
+    mara = User.objects.create_user("mara")
+    Membership.objects.create(user=mara, project=project, role="viewer")
+    channel = make_channel(project, person=mara)
+    due = channel.digest_due_at
+    assert due
+    count(agent, due - HOUR, tasks_done=2)
+    Preference.objects.create(user=mara, time_zone="Mars/Olympus")
+    (text,) = send(due + HOUR)
+    assert f"{BERLIN}." in text
+    Channel.objects.update(digest_timezone="Mars/Base", digest_due_at=due + ONE_DAY)
+    count(agent, due + HOUR, tasks_done=2)
+    assert "UTC." in send(due + ONE_DAY + HOUR)[1]
+
+
 def test_a_channel_of_all_projects_adds_them_up(agent: Agent, project: Project) -> None:
     other = make_agent("alien", project=make_project("other"))
     channel = make_channel(None)
