@@ -173,6 +173,7 @@ def test_nothing_is_sent_where_nothing_happened(agent: Agent, project: Project) 
     count(agent, due + HOUR, tasks_done=1)
     (text,) = send(due + 3 * ONE_DAY + HOUR)
     assert "From 2026-11-26 08:00 to 2026-11-29 08:00" in text
+    assert text.startswith("3 days to Sun 29 Nov: 1 done.")
     channel.refresh_from_db()
     assert channel.digest_due_at == due + 4 * ONE_DAY
 
