@@ -134,7 +134,7 @@ def write_deliveries(events: list[Row], audience: Audience, *, now: datetime) ->
         page=f"{settings.LINK_URL}/settings/on-call/",
         now=now,
     )
-    deliveries += mentions.list_deliveries(events, about, others=deliveries, now=now)
+    deliveries = mentions.add_deliveries(deliveries, events, about, now=now)
     # An event that was read before has its deliveries already. They stay: all rules of an event are
     # applied in one batch, so no later rule can find that an earlier batch has held its message.
     Delivery.objects.bulk_create(deliveries, batch_size=50, ignore_conflicts=True)

@@ -1,16 +1,21 @@
 """Write the digests that are due as deliveries of their channels."""
 
+import logging
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
-from zoneinfo import available_timezones
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from django.conf import settings
 from django.db import transaction
 
 from ledger.authorization.permissions import projects_where
+from ledger.database.sql import run
 from ledger.errors import Invalid
+from ledger.journal import since_position
 from ledger.models import Preference
+from ledger.values.ids import SLACK, first_id
+from retries.journal_readers import counts
 from retries.models import Channel, Delivery
 from retries.models.notification_channel import ChannelKind, Digest
 from retries.models.notification_delivery import DeliveryRole, DeliveryState
@@ -19,17 +24,24 @@ from retries.notifications.digests.periods import find_last, find_next
 from retries.notifications.digests.wording import word_digest
 from retries.notifications.messages.wording import Message
 
+logger = logging.getLogger(__name__)
 KIND = "digest"
 MOST_AT_ONCE = 20
-# Until then the clock has counted the events of the period.
+# Mostly, the clock has counted the events of the period until then.
 COUNTING = timedelta(minutes=1)
 LONGEST = timedelta(days=31)  # if the clock was stopped
 FOOTER = "--\nA digest of the channel {name}. Change it: {link}/settings/notifications/"
 READ = "retries.view_escalation"
+# An event before a time that the counts of activity do not have yet.
+UNCOUNTED = f"""select 1 from ledger_event e, retries_streamcursor c
+where c.name = '{counts.READER}' and (e.tx, e.id) > (c.tx::text::xid8, c.event_id)
+    and e.id >= {since_position("c.event_id")} and e.at < %(at)s limit 1"""
 
 
 def send_due(*, now: datetime) -> int:
     """Write the digests that are due; return how many channels had one due."""
+    if run(UNCOUNTED, at=now - COUNTING):
+        return 0  # after a stop, the clock counts the events of that time first
     done = 0
     while done < MOST_AT_ONCE and send_next(now):
         done += 1
@@ -45,18 +57,22 @@ def send_next(now: datetime) -> bool:
     if channel is None:
         return False
     if channel.is_on:
-        write(channel, now=now)
+        # One channel's error is logged, so that it does not stop the others.
+        try:
+            with transaction.atomic():
+                write(channel, now=now)
+        except Exception:
+            logger.exception("the digest of channel %s could not be written", channel.pk)
     Channel.objects.filter(pk=channel.pk).update(digest_due_at=find_due(channel, now))
     return True
 
 
 def write(channel: Channel, *, now: datetime) -> None:
-    assert channel.digest_due_at
-    rule, projects = rule_of(channel), find_projects(channel)
-    until = find_last(now - COUNTING, **rule)
-    since = find_last(channel.digest_due_at - timedelta(seconds=1), **rule)
-    figures = read(channel, projects, max(since, until - LONGEST), until)
-    if figures.is_quiet or projects == []:
+    projects, (since, until) = find_projects(channel), find_period(channel, now=now)
+    if since >= until or projects == []:
+        return
+    figures = read(channel, projects, since, until)
+    if figures.is_quiet:
         return
     message = word(channel, figures)
     Delivery.objects.get_or_create(
@@ -67,12 +83,27 @@ def write(channel: Channel, *, now: datetime) -> None:
             "kind": KIND,
             "role": DeliveryRole.SUMMARY,
             "title": message.subject[:200],
-            "body": asdict(message),
+            "body": asdict(message) | {"until": until.isoformat()},
             "state": DeliveryState.PENDING,
             "next_try_at": now,
             "created_at": now,
         },
     )
+
+
+def find_period(channel: Channel, *, now: datetime) -> tuple[datetime, datetime]:
+    """Return the time that a digest that is due covers: no hour twice, and none left out."""
+    assert channel.digest_due_at
+    rule, due = rule_of(channel), channel.digest_due_at
+    until = max(due, find_last(now - COUNTING, **rule))
+    since = find_last(due - timedelta(seconds=1), **rule)
+    if find_last(due, **rule) != due:
+        # The person has chosen another time zone since it was scheduled.
+        since = due - timedelta(days=7 if rule["weekly"] else 1)
+    own = Delivery.objects.filter(channel=channel, kind=KIND, id__gte=first_id(since - SLACK))
+    sent = own.order_by("-id").values_list("body__until", flat=True).first()
+    ends = [datetime.fromisoformat(sent)] if sent else []
+    return max(since, until - LONGEST, *ends), until
 
 
 def find_projects(channel: Channel) -> Projects:
@@ -136,4 +167,11 @@ def rule_of(channel: Channel) -> dict[str, Any]:
 def zone_of(channel: Channel) -> str:
     own = Preference.objects.filter(user=channel.person_id).exclude(time_zone="")
     chosen = own.values_list("time_zone", flat=True).first() if channel.person_id else None
-    return str(chosen or channel.digest_timezone)
+    return next(filter(is_zone, (chosen or "", channel.digest_timezone)), "UTC")
+
+
+def is_zone(name: str) -> bool:
+    try:
+        return bool(name) and bool(ZoneInfo(name))
+    except (ZoneInfoNotFoundError, ValueError):  # the system no longer knows it
+        return False

@@ -1,7 +1,7 @@
 """Word a digest: what changed, what waits, and what it cost, on one page (pure)."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
@@ -17,7 +17,7 @@ def word_digest(
 ) -> Message:
     zone = ZoneInfo(timezone)
     end = figures.until.astimezone(zone)
-    name = f"{'Week' if weekly else 'Day'} to {end:%a} {end.day} {end:%b}"
+    name = f"{name_period(figures, weekly=weekly)} to {end:%a} {end.day} {end:%b}"
     url = f"{link}/" + (f"?project={quote(figures.project)}" if figures.project else "")
     done, open = figures.now.done, figures.open
     need = "needs an answer" if open == 1 else "need an answer"
@@ -37,6 +37,14 @@ def word_digest(
         ),
         url,
     )
+
+
+def name_period(figures: Figures, *, weekly: bool) -> str:
+    # the days on which the clocks change are an hour longer or shorter
+    days = round((figures.until - figures.since) / timedelta(days=1))
+    if days > (7 if weekly else 1):
+        return f"{days} days"  # after a stop of the clock
+    return "Week" if weekly else "Day"
 
 
 def list_section(title: str, lines: Sequence[str]) -> str:

@@ -109,7 +109,7 @@ def facts_of(event: Row, about: Subjects, *, with_details: bool) -> Facts:
         action=str(data.get("action") or data.get("user") or ""),
         plan=plan.ref if plan else "",
         count=int(data.get("waiting") or data.get("failures") or data.get("count") or 0),
-        detail=detail_of(event, escalation, task) if with_details else "",
+        detail=detail_of(event, about) if with_details else "",
         figures=figures_of(event),
         url=url_of(event["subject_type"], event["subject_id"]),
         short_id=short_id(event["subject_id"]),
@@ -137,8 +137,8 @@ def title_of(event: Row, about: Subjects) -> str:
         return f"{plan.ref} {plan.title}".strip()
     if instruction := about.instructions.get(event["subject_id"]):
         return str(instruction.content)
-    if pattern := about.patterns.get(event["subject_id"]):
-        return str(pattern.template)
+    if event["subject_id"] in about.patterns:  # its text is that of an error
+        return f"failure pattern {short_id(event['subject_id'])}"
     agent = about.agents.get(event["subject_id"])
     return agent.name if agent else str(event["data"].get("name") or "")
 
@@ -156,11 +156,14 @@ def attempts_of(escalation: Escalation | None) -> str:
     return f"failed {escalation.attempts} of {escalation.attempt_limit}"
 
 
-def detail_of(event: Row, escalation: Escalation | None, task: Task | None) -> str:
+def detail_of(event: Row, about: Subjects) -> str:
+    task, escalation = about.task_of(event), about.escalations.get(event["subject_id"])
     if event["kind"] == Kind.TASK_FILES_OUTSIDE:
         return ", ".join(event["data"].get("files", []))
     if escalation and escalation.question:
         return str(escalation.question)
+    if pattern := about.patterns.get(event["subject_id"]):
+        return str(pattern.template)
     return str(task.error or "") if task else ""
 
 

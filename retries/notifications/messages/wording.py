@@ -142,6 +142,13 @@ def word_reminder(facts: Facts, *, footer: str = "") -> Message:
     return build_message(facts, lede=f"{since} {sentence_of(facts)}", footer=footer)
 
 
+def word_assigned(facts: Facts, many: str, *, url: str, footer: str = "") -> Message:
+    head = f"Assigned: {many}"
+    said = f"{facts.actor} assigned {many} to {facts.action}. Project {facts.project}."
+    text = join_parts(head, said, f"Open: {url}", footer)
+    return Message(f"[{facts.project}] {head}", text, url)
+
+
 def word_summary(
     many: Sequence[Facts], *, total: int, closed: int, because: str, url: str, footer: str = ""
 ) -> Message:

@@ -60,9 +60,11 @@ def test_a_digest_is_shown_and_sent_as_an_example(
     channel = make_person_channel(ntfy(receiver), project=agent.project)
     quiet = words(browser.get(URL, {"digest": str(channel.pk)}))
     assert "not sent: nothing happened" in quiet and "What it cost - nothing" in quiet
+    assert "off; this is the last day" not in quiet
     escalate(agent, "<script>alert(1)</script>")
     page = browser.get(URL, {"digest": str(channel.pk)})
     assert "1 open escalation, the oldest first" in words(page)
+    assert "off; this is the last day" in words(page)
     assert b"<script>alert(1)" not in page.content
     sent = f"{URL}channels/{channel.pk}/digest/"
     assert "accepted the digest as an example" in said(browser, sent, {})

@@ -8,11 +8,14 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
+from ledger import journal
 from ledger.errors import Invalid
-from ledger.journal import SYSTEM, Stamp
-from ledger.models import Agent, Marker, Membership, Preference, Project
+from ledger.journal import SYSTEM, Cursor, Kind, Stamp
+from ledger.models import Agent, Event, Marker, Membership, Preference, Project
 from retries.insight.figures import days
-from retries.models import ActivityCount, Channel, Delivery, InsightFigure
+from retries.journal_readers import counts
+from retries.journal_readers.positions import ensure_cursor
+from retries.models import ActivityCount, Channel, Delivery, InsightFigure, StreamCursor
 from retries.models.activity_count import DAY, HALF_HOUR
 from retries.models.notification_channel import DisabledBecause
 from retries.notifications import channels
@@ -170,6 +173,7 @@ def test_nothing_is_sent_where_nothing_happened(agent: Agent, project: Project) 
     count(agent, due + HOUR, tasks_done=1)
     (text,) = send(due + 3 * ONE_DAY + HOUR)
     assert "From 2026-11-26 08:00 to 2026-11-29 08:00" in text
+    assert text.startswith("3 days to Sun 29 Nov: 1 done.")
     channel.refresh_from_db()
     assert channel.digest_due_at == due + 4 * ONE_DAY
 
@@ -207,6 +211,87 @@ def test_a_persons_zone_and_access_count(agent: Agent, project: Project) -> None
     count(agent, NOON + 5 * HOUR, tasks_done=1)
     (text,) = send(channel.digest_due_at + ONE_DAY + HOUR)
     assert "America/New_York" in text
+
+
+def test_a_change_of_the_persons_zone_loses_no_hour_and_repeats_none(
+    agent: Agent, project: Project
+) -> None:
+    mara = User.objects.create_user("mara")
+    Membership.objects.create(user=mara, project=project, role="viewer")
+    chosen = Preference.objects.create(user=mara, time_zone=BERLIN)
+    channel = make_channel(project, person=mara)
+    due = channel.digest_due_at
+    assert due == datetime(2026, 11, 26, 7, tzinfo=UTC)
+    for hours in range(48):
+        count(agent, due - ONE_DAY + hours * HOUR, tasks_done=1)
+    for zone, moved in (("America/New_York", 6), ("Asia/Tokyo", 16)):
+        Delivery.objects.all().delete()
+        Channel.objects.filter(pk=channel.pk).update(digest_due_at=due)
+        Preference.objects.filter(pk=chosen.pk).update(time_zone=zone)
+        (first,) = send(due + HOUR / 2)
+        assert "- 24 tasks done" in first, zone
+        channel.refresh_from_db()
+        assert channel.digest_due_at == due + moved * HOUR
+        _, second = send(channel.digest_due_at + HOUR / 2)
+        assert f"- {moved} tasks done" in second, zone
+
+
+def test_a_digest_waits_until_the_events_before_it_are_counted(agent: Agent) -> None:
+    channel = make_channel(agent.project)
+    due = channel.digest_due_at
+    assert due
+    newest = Event.objects.latest("tx", "id")
+    ensure_cursor(counts.READER, start=Cursor(newest.tx, str(newest.pk)), now=due)
+    count(agent, due - HOUR, tasks_done=1)
+    journal.record(
+        Kind.AGENT_SILENT,
+        subject_type="agent",
+        subject_id=agent.pk,
+        project_id=agent.project_id,
+        stamp=Stamp(SYSTEM, due + HOUR),
+    )
+    assert len(send(due + HOUR)) == 1
+    count(agent, due + HOUR, tasks_done=1)
+    assert len(send(due + ONE_DAY + HOUR)) == 1
+    StreamCursor.objects.update(tx=2**62)
+    assert len(send(due + ONE_DAY + HOUR)) == 2
+
+
+def test_a_digest_that_fails_stops_no_other(
+    agent: Agent, project: Project, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = make_channel(make_project("other"), name="broken")
+    channel = make_channel(project)
+    due = channel.digest_due_at
+    assert due
+    count(agent, due - HOUR, tasks_done=2)
+    InsightFigure.objects.create(
+        project=broken.project,
+        panel=days.PANEL,
+        days=0,
+        computed_at=due,
+        data={"until": "", "days": {"2026-11-25": {"cost": "not a number"}}},
+    )
+    assert len(send(due + HOUR)) == 1
+    assert f"the digest of channel {broken.pk} could not be written" in caplog.text
+    assert not Channel.objects.filter(digest_due_at__lte=due + HOUR).exists()
+
+
+def test_a_zone_that_the_system_does_not_know_any_more_is_utc(
+    agent: Agent, project: Project
+) -> None:
+    mara = User.objects.create_user("mara")
+    Membership.objects.create(user=mara, project=project, role="viewer")
+    channel = make_channel(project, person=mara)
+    due = channel.digest_due_at
+    assert due
+    count(agent, due - HOUR, tasks_done=2)
+    Preference.objects.create(user=mara, time_zone="Mars/Olympus")
+    (text,) = send(due + HOUR)
+    assert f"{BERLIN}." in text
+    Channel.objects.update(digest_timezone="Mars/Base", digest_due_at=due + ONE_DAY)
+    count(agent, due + HOUR, tasks_done=2)
+    assert "UTC." in send(due + ONE_DAY + HOUR)[1]
 
 
 def test_a_channel_of_all_projects_adds_them_up(agent: Agent, project: Project) -> None:

@@ -2,6 +2,8 @@
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from ledger.authorization.roles import Role
 from ledger.journal import Actor, Stamp
@@ -12,8 +14,9 @@ from retries.models import Channel, Delivery, Escalation, FailurePattern
 from retries.notifications import outbox
 from tests.dashboard.notifications.deliveries import make_notification_rule
 from tests.dashboard.worked import buried
-from tests.factories import NOW, make_project
+from tests.factories import MINUTE, NOW, make_project
 from tests.retries.escalations.test_answering import ignored
+from tests.retries.moves import make_task
 from tests.retries.on_call.test_routing import deliver, own_channel
 
 # the journal's readers see what was committed
@@ -55,7 +58,27 @@ def test_people_are_told_of_comments_that_mention_them(agent: Agent) -> None:
         ("ben's", "pattern.commented", "pending"),
         ("vera's", "escalation.commented", "pending"),
     ]
-    assert f"/patterns/{pattern.pk}/" in texts()[2] and "it broke" in texts()[2]
+    assert f"/patterns/{pattern.pk}/" in texts()[2]
+
+
+def test_the_text_of_a_pattern_is_a_detail(agent: Agent) -> None:
+    channel = make_person("ben", agent)
+    buried(agent=agent, now=NOW)
+    pattern = FailurePattern.objects.get()
+    outbox.begin_reading(NOW)
+    comment(PATTERN, pattern.pk, "@ben", stamp=by("ada"))
+    assign(PATTERN, [pattern.pk], "ben", stamp=by("ada"))
+    deliver()
+    named = f"failure pattern {str(pattern.pk)[-8:]}"
+    for each in Delivery.objects.all():
+        assert each.title == named and named in each.body["subject"]
+        assert "it broke" in pattern.template and "it broke" not in str(each.body)
+    Channel.objects.filter(pk=channel.pk).update(include_details=True)
+    assign(PATTERN, [pattern.pk], None, stamp=by("ada"))
+    assign(PATTERN, [pattern.pk], "ben", stamp=by("eve"))
+    deliver()
+    body = Delivery.objects.latest("id").body
+    assert "it broke" in body["text"] and "it broke" not in body["subject"]
 
 
 def test_a_channel_with_details_gets_the_text(agent: Agent) -> None:
@@ -82,6 +105,32 @@ def test_what_others_assign_is_told_to_the_person(agent: Agent) -> None:
     assert "Assigned: Back up" in texts()[0] and "ada assigned it to ben." in texts()[0]
 
 
+def test_what_one_person_assigns_at_once_is_one_message(agent: Agent) -> None:
+    make_person("ben", agent)
+    tasks = [make_task(agent, title=f"t{number}") for number in range(8)]
+    outbox.begin_reading(NOW)
+    assign(TASK, tasks[:3], "ben", stamp=by("ada"))
+    with CaptureQueriesContext(connection) as seen:
+        assert len(deliver()) == 1
+    asked = [each["sql"] for each in seen.captured_queries if '"username" IN' in each["sql"]]
+    assert len(asked) == 1
+    assert "ada assigned 3 tasks to ben." in texts()[0] and "q=assignee:me" in texts()[0]
+    # the next one waits, and counts those that follow
+    assign(TASK, tasks[3:4], "ben", stamp=by("ada"))
+    assert len(deliver(1)) == 2 and "Assigned: t3" in texts()[1]
+    assign(TASK, tasks[4:6], "ben", stamp=by("ada"))
+    assert len(deliver(2)) == 2 and "Assigned: 3 tasks" in texts()[1]
+    waiting = Delivery.objects.latest("id")
+    assert waiting.next_try_at == NOW + 5 * MINUTE and waiting.title == "3 tasks"
+    assert waiting.subject_id is None
+    # what another person assigns, or the same person later, is sent at once
+    assign(TASK, tasks[6:7], "ben", stamp=by("eve"))
+    assert len(deliver(2)) == 3 and "Assigned: t6" in texts()[2]
+    assign(TASK, tasks[7:], "ben", stamp=by("ada"))
+    assert len(deliver(20)) == 4 and "Assigned: t7" in texts()[3]
+    assert Delivery.objects.latest("id").next_try_at == NOW + 20 * MINUTE
+
+
 def test_who_left_the_project_meanwhile_is_told_nothing(agent: Agent) -> None:
     channel = make_person("ben", agent)
     letter = buried(agent=agent, now=NOW)
@@ -102,3 +151,23 @@ def test_a_channel_that_a_rule_told_of_the_comment_gets_no_second_message(agent:
     outbox.begin_reading(NOW)
     comment(TASK, letter.task_id, "@ben", stamp=by("ada"))
     assert deliver() == [("ben's", "task.commented", "pending")]
+
+
+def test_a_message_to_a_person_takes_the_place_of_one_that_a_rule_holds_back(agent: Agent) -> None:
+    channel = make_person("ben", agent)
+    kinds = ["task.commented", "task.assigned"]
+    rule = make_notification_rule(channel, now=NOW, conditions=kinds, cap_per_hour=1)
+    letter = buried(agent=agent, now=NOW)
+    outbox.begin_reading(NOW)
+    comment(TASK, letter.task_id, "no names", stamp=by("ada"))
+    comment(TASK, letter.task_id, "@ben", stamp=by("ada"))
+    assign(TASK, [letter.task_id], "ben", stamp=by("ada"))
+    comment(TASK, letter.task_id, "no names again", stamp=by("ada"))
+    deliver()
+    rows = Delivery.objects.order_by("event_id").values_list("kind", "state", "rule")
+    assert list(rows) == [
+        ("task.commented", "pending", rule.pk),
+        ("task.commented", "pending", None),
+        ("task.assigned", "pending", None),
+        ("task.commented", "held", rule.pk),
+    ]
