@@ -18,7 +18,7 @@ from tests.waiting import PATIENCE_S
 TRIED = (
     (["ta"], {"task", "tasks"}),
     (["es"], {"esc", "escalation", "escalations"}),
-    (["task", "a"], {"abort"}),
+    (["task", "a"], {"abort", "assign"}),
     (["help", "plan", "i"], {"import"}),
     (["tasks", "--s"], {"--state", "--search"}),
     (["plan", "import", "--mo"], {"--mode"}),

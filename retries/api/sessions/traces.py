@@ -62,7 +62,7 @@ class TracesBusy(Refusal):
 
     code = "traces_busy"
     retryable = True
-    hint = "Wait as long as the Retry-After header says and send the same spans again."
+    hint = "Send the same spans again after 'retry_after_s' seconds."
 
 
 @router.post(
