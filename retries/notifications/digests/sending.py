@@ -101,9 +101,9 @@ def find_period(channel: Channel, *, now: datetime) -> tuple[datetime, datetime]
         # The person has chosen another time zone since it was scheduled.
         since = due - timedelta(days=7 if rule["weekly"] else 1)
     own = Delivery.objects.filter(channel=channel, kind=KIND, id__gte=first_id(since - SLACK))
-    sent = own.order_by("-id").values_list("body__until", flat=True).first()
-    ends = [datetime.fromisoformat(sent)] if sent else []
-    return max(since, until - LONGEST, *ends), until
+    last = own.order_by("-id").first()
+    sent = datetime.fromisoformat(last.body["until"]) if last and "until" in last.body else since
+    return max(since, until - LONGEST, sent), until
 
 
 def find_projects(channel: Channel) -> Projects:
