@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 from uuid import UUID
 
@@ -145,16 +146,14 @@ returning a.id"""
 
 
 def receive_spans(
-    spans: Iterable[SentSpan | None], *, principal: Principal, stamp: Stamp
+    spans: Iterable[SentSpan | None], *, count: int, principal: Principal, stamp: Stamp
 ) -> Received:
     """Store the spans of attempts that the token may see; return what was rejected."""
-    received, sent = Received(), []
-    for number, span in enumerate(spans):
+    received, sent = Received(Counter({TOO_MANY: max(0, count - MOST_SENT)})), []
+    for number, span in enumerate(islice(spans, MOST_SENT)):
         if number % REST_EVERY == 0:
             time.sleep(REST_S)
-        if number >= MOST_SENT:
-            received.rejected[TOO_MANY] += 1
-        elif span is None:
+        if span is None:
             received.rejected[MALFORMED] += 1
         else:
             sent.append(span)

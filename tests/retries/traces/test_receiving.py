@@ -103,6 +103,8 @@ def test_the_response_has_the_type_of_the_request(agent: Agent, coder: Api) -> N
             413,
             "without its compression",
         ),
+        (EMPTY * (otlp.MOST_GROUPS + 1), {"Content_Type": PROTOBUF}, 413, "10,001 resources"),
+        (b'{"resourceSpans": [' + b"{}," * otlp.MOST_OBJECTS + b"{}]}", {"Content_Type": JSON}, 413, "objects"),
         (bytes(traces.MOST_BODY_BYTES + 1), {"Content_Type": PROTOBUF}, 413, "at most"),
     ],
 )  # fmt: skip
@@ -217,6 +219,18 @@ def test_the_first_spans_of_an_attempt_are_kept_and_the_rest_is_counted(
     assert [int(row.span_id, 16) for row in stored()] == [1, 2, 3, 10, 11]
     trace = AttemptTrace.objects.get()
     assert (trace.spans, trace.dropped, tokens_of(attempt)) == (5, 4, 200)
+
+
+def test_spans_beyond_those_of_a_request_are_counted_but_not_read(
+    agent: Agent, coder: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim_in(coder, agent)
+    read, reads = otlp.read_span, []
+    monkeypatch.setattr(otlp, "read_span", lambda *given: reads.append(1) or read(*given))
+    monkeypatch.setattr(storing, "MOST_SENT", 3)
+    response = send_protobuf(coder, *(span(n) for n in range(1, 7)))
+    assert (response.rejected, len(reads), len(stored())) == (3, 3, 3)
+    assert "3 spans beyond the 10,000 of a request" in response.reason
 
 
 def test_texts_are_redacted_and_cut(agent: Agent, coder: Api) -> None:
