@@ -180,7 +180,7 @@ def read_span(span: Any, resource: Mapping[str, Any], read_id: Any) -> SentSpan 
         message=clean_value(span.status.message)[:MESSAGE_LENGTH],
         attributes=clean_attributes(list_attributes(span, given, resource)),
         usage=usage,
-        is_call=usage is not None and given.get(genai.OPERATION) not in genai.WHOLES,
+        is_call=usage is not None and str(given.get(genai.OPERATION)) not in genai.WHOLES,
         attempt=read_uuid(named),
     )
 

@@ -233,6 +233,15 @@ def test_spans_beyond_those_of_a_request_are_counted_but_not_read(
     assert "3 spans beyond the 10,000 of a request" in response.reason
 
 
+@pytest.mark.parametrize("odd", [["chat"], {"a": 1}, True, 1.5])
+def test_attributes_of_another_type_cost_no_batch(odd: Any, agent: Agent, coder: Api) -> None:
+    attempt = claim_in(coder, agent)
+    names = ("gen_ai.operation.name", "gen_ai.response.model", "gen_ai.usage.cost", "service.name")
+    strange = call(1, **{name: odd for name in names}, tenfour__attempt_id=odd)
+    send_protobuf(coder, strange, call(2), service__name=odd, tenfour__attempt_id=odd)
+    assert (len(stored()), tokens_of(attempt)) == (2, 200)
+
+
 def test_texts_are_redacted_and_cut(agent: Agent, coder: Api) -> None:
     claim_in(coder, agent)
     near = "x" * (otlp.VALUE_BYTES - 10)
