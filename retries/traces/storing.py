@@ -101,7 +101,8 @@ NAMES = ", ".join(TYPES)
 SENT = [*(name for name in TYPES if name != "attempt_id"), "is_call"]
 ID = "attempt_id, trace_id, span_id"
 # A span that is stored already changes nothing. A call of a model does not count if the call above
-# or below it does: programs often trace both their own call and that of a library that it makes.
+# it does, or if one below it has usage: programs often trace both their own call and that of a
+# library that it makes, and the sum of an agent.
 STORE = f"""with given as materialized (
     select distinct on ({ID}) g.*
     from jsonb_to_recordset(%(spans)s::jsonb) as g(number int, is_call bool,
@@ -115,9 +116,9 @@ STORE = f"""with given as materialized (
     insert into retries_attemptspan ({NAMES}, counted)
     select {", ".join(f"f.{name}" for name in TYPES)}, f.is_call
         and not exists (select from fresh b where b.attempt_id = f.attempt_id
-            and b.trace_id = f.trace_id and b.parent_id = f.span_id and b.is_call)
+            and b.trace_id = f.trace_id and b.parent_id = f.span_id and b.usage is not null)
         and not exists (select from retries_attemptspan b where b.attempt_id = f.attempt_id
-            and b.parent_id = f.span_id and b.counted)
+            and b.parent_id = f.span_id and b.usage is not null)
         and not exists (select from retries_attemptspan o where o.attempt_id = f.attempt_id
             and o.trace_id = f.trace_id and o.span_id = f.parent_id and o.counted)
     from fresh f join retries_attempttrace t on t.attempt_id = f.attempt_id

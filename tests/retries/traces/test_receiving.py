@@ -344,3 +344,20 @@ def test_a_call_and_the_library_below_it_count_once(agent: Agent, coder: Api) ->
     send_protobuf(coder, call(7, parent=6))
     assert tokens_of(attempt) == 300
     assert SPAN not in {row.span_id for row in stored()}
+
+
+@pytest.mark.parametrize("middle", ["", "invoke_agent"])
+@pytest.mark.parametrize("batches", [1, 3])
+def test_the_sums_of_agents_that_call_agents_do_not_count(
+    batches: int, middle: str, agent: Agent, coder: Api
+) -> None:
+    attempt = claim_in(coder, agent)
+    named = {"gen_ai.operation.name": middle}
+    ended = [
+        call(3, parent=2),
+        call(2, parent=1, **named),
+        call(1, **{"gen_ai.operation.name": ""}),
+    ]
+    for sent in [ended] if batches == 1 else [[each] for each in ended]:
+        send_protobuf(coder, *sent)
+    assert tokens_of(attempt) == 100
