@@ -74,13 +74,11 @@ select x.* from unnest(%(traces)s::text[]) as g(trace_id) cross join lateral (
     order by a.id desc limit {MOST_OF_TRACE}
 ) x"""
 
-# The tasks come first, as in a report's transaction.
-HOLD_TASKS = """select id from ledger_task where id = any(%(ids)s::uuid[])
-order by id for no key update"""
-HOLD_ATTEMPTS = """select id from ledger_attempt where id = any(%(ids)s::uuid[])
-order by id for no key update"""
-HOLD_TRACES = """insert into retries_attempttrace (project_id, attempt_id, updated_at)
-select %(project)s, g.id, %(now)s from unnest(%(ids)s::uuid[]) as g(id) order by g.id
+# The task comes first, as in a report's transaction.
+HOLD_TASK = "select id from ledger_task where id = %(id)s for no key update"
+HOLD_ATTEMPT = "select id from ledger_attempt where id = %(id)s for no key update"
+HOLD_TRACE = """insert into retries_attempttrace (project_id, attempt_id, updated_at)
+values (%(project)s, %(id)s, %(now)s)
 on conflict (attempt_id) do update set updated_at = excluded.updated_at"""
 
 TYPES = {
@@ -160,7 +158,7 @@ def receive_spans(
             sent.append(span)
     attempts = find_attempts(sent, principal)
     found: dict[UUID, Row] = {}
-    rows = []
+    rows: dict[UUID, list[dict[str, Any]]] = {}
     for number, span in enumerate(sent):
         attempt = attempts.find(span)
         if attempt is None:
@@ -168,9 +166,12 @@ def receive_spans(
             continue
         found[attempt["id"]] = attempt
         row = {name: getattr(span, name) for name in SENT}
-        rows.append(row | {"attempt_id": attempt["id"], "number": number})
-    if rows:
-        received.rejected[BEYOND] += store_spans(rows, found, stamp=stamp)
+        row |= {"attempt_id": attempt["id"], "number": number}
+        rows.setdefault(attempt["id"], []).append(row)
+    # Each attempt's are committed before the next is locked, so that no task waits for them all. If
+    # one fails, the client sends all again, and those that are stored change nothing.
+    for id in sorted(rows):
+        received.rejected[BEYOND] += store_spans(rows[id], found[id], stamp=stamp)
     return received
 
 
@@ -204,18 +205,17 @@ def find_attempts(spans: Sequence[SentSpan], principal: Principal) -> Attempts:
 
 
 @sql.atomic
-def store_spans(rows: list[dict[str, Any]], attempts: Mapping[UUID, Row], *, stamp: Stamp) -> int:
-    """Store spans of these attempts, and count their usage; return how many were dropped."""
+def store_spans(rows: list[dict[str, Any]], attempt: Row, *, stamp: Stamp) -> int:
+    """Store spans of an attempt, and count their usage; return how many were dropped."""
     # Only spans with usage change more than the attempt's own spans.
-    if using := {row["attempt_id"] for row in rows if row["is_call"]}:
-        sql.run(HOLD_TASKS, ids=[attempts[id]["task_id"] for id in using])
-        sql.run(HOLD_ATTEMPTS, ids=[*using])
-    (project,) = {attempt["project_id"] for attempt in attempts.values()}
-    sql.run(HOLD_TRACES, ids=[*attempts], project=project, now=stamp.at)
+    if any(row["is_call"] for row in rows):
+        sql.run(HOLD_TASK, id=attempt["task_id"])
+        sql.run(HOLD_ATTEMPT, id=attempt["id"])
+    sql.run(HOLD_TRACE, id=attempt["id"], project=attempt["project_id"], now=stamp.at)
     stored = sql.run(STORE, spans=Jsonb(rows))
-    for row in sorted(stored, key=lambda row: row["attempt_id"]):
+    for row in stored:
         if row["counted"]:
-            count_usage(attempts[row["attempt_id"]], row["usage"], row["counted"], stamp=stamp)
+            count_usage(attempt, row["usage"], row["counted"], stamp=stamp)
     return sum(row["dropped"] for row in stored)
 
 

@@ -4,9 +4,11 @@ import gzip
 import json
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from ledger.models import Agent, Attempt
 from retries.api.sessions import traces
@@ -287,6 +289,19 @@ def test_spans_are_stored_by_a_few_statements(
     with django_assert_max_num_queries(7, connection=connection):
         send_protobuf(coder, *(span(n) for n in range(1, 200)))
     assert AttemptTrace.objects.get().spans == 199
+
+
+def test_each_attempt_has_a_transaction_of_its_own(agent: Agent, coder: Api) -> None:
+    attempts = sorted([claim_in(coder, agent), claim_in(coder, agent, OTHER)])
+    spans = [span(n, tenfour__attempt_id=attempts[n % 2]) for n in range(1, 5)]
+    with CaptureQueriesContext(connection) as found:
+        assert send_protobuf(coder, *spans).rejected == 0
+    begun = [query["sql"].split()[0].lower() for query in found]
+    assert begun.count("release") == 2
+    assert [row.attempt_id for row in AttemptTrace.objects.order_by("pk")] == [
+        UUID(each) for each in attempts
+    ]
+    assert len(stored()) == 4
 
 
 def tokens_of(attempt: str) -> int:
