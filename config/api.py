@@ -79,6 +79,8 @@ CLEANED_PATHS = re.compile(
     r"/v1/(attempts/[^/]+/(result|heartbeat|output)|hooks/agent|permissions"
     r"|sessions/[^/]+/messages)"
 )
+# Its pieces have places, which count bytes.
+COUNTED_PATHS = re.compile(r"/v1/attempts/[^/]+/output")
 # These bodies may be YAML: executors of plans write their results in it.
 YAML_PATHS = re.compile(r"/v1/attempts/[^/]+/result")
 # Query parameters that contain a cursor.
@@ -97,7 +99,8 @@ class StrictParser(Parser):
                 )
             raw = convert_yaml(raw)
         cleaned = bool(CLEANED_PATHS.fullmatch(request.path_info))
-        return clean_body(parse_body(raw), raw, cleaned=cleaned)
+        is_counted = bool(COUNTED_PATHS.fullmatch(request.path_info))
+        return clean_body(parse_body(raw), raw, cleaned=cleaned, is_counted=is_counted)
 
     def parse_querydict(self, data: Any, list_fields: list[str], request: HttpRequest) -> Any:
         for name, values in data.lists():

@@ -4,7 +4,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ledger.errors import BadRequest, Invalid
@@ -38,13 +38,16 @@ def convert_yaml(raw: bytes) -> bytes:
         raise BadRequest(f"The body is not valid YAML: {error}") from error
 
 
-def clean_body(body: Any, raw: bytes, *, cleaned: bool) -> Any:
-    """Return a body whose strings can be stored; raise Invalid if one can't, unless `cleaned`."""
+def clean_body(body: Any, raw: bytes, *, cleaned: bool, is_counted: bool = False) -> Any:
+    """Return a body whose strings can be stored; raise Invalid if one can't, unless `cleaned`.
+
+    If the client counts the bytes of what it sends, they stay as many.
+    """
     # `raw` is the body as it was sent: most bodies need no search of their strings.
     if not SUSPECT.search(raw):
         return body
     if cleaned:
-        return remove_unstorable(body)
+        return remove_unstorable(body, replace_unstorable if is_counted else "")
     refuse_unstorable(body)
     return body
 
@@ -106,9 +109,16 @@ def list_strings(value: Any, pointer: str = "") -> Iterator[tuple[str, str]]:
             yield from list_strings(inner, f"{pointer}/{index}")
 
 
-def remove_unstorable(value: Any) -> Any:
+def remove_unstorable(value: Any, by: str | Callable[[re.Match[str]], str]) -> Any:
     if isinstance(value, str):
-        return UNSTORABLE.sub("", value)
+        return UNSTORABLE.sub(by, value)
     if isinstance(value, dict):
-        return {remove_unstorable(key): remove_unstorable(each) for key, each in value.items()}
-    return [remove_unstorable(each) for each in value] if isinstance(value, list) else value
+        return {
+            remove_unstorable(key, by): remove_unstorable(each, by) for key, each in value.items()
+        }
+    return [remove_unstorable(each, by) for each in value] if isinstance(value, list) else value
+
+
+def replace_unstorable(found: re.Match[str]) -> str:
+    # characters with as many bytes, which redaction removes or takes as they are
+    return "\x01" if found[0] == "\0" else "\ufffd"

@@ -33,10 +33,17 @@ from retries.decisions import BUDGET_USED
 PROGRESS_BYTES = 8192
 OUTPUT_BYTES = 4096
 # Usage that a budget counts is stored with what it adds to the budget: see count_usage.
-USAGE = f""" usage = case when (
+SUMS = """(coalesce(({0} ->> 'input_tokens')::bigint, 0)
+        + coalesce(({0} ->> 'output_tokens')::bigint, 0),
+    coalesce(({0} ->> 'cost_usd')::numeric, 0))"""
+# An attempt that is resumed may begin to count again, which must not give a budget its usage back.
+TELLS_LESS = f"""({{0}} ->> 'source' is null
+    and {SUMS.format("%(usage)s::jsonb")} < {SUMS.format("{0}")})"""
+USAGE = f""" usage = case when not {TELLS_LESS.format("a.usage")} and (
                 select {NOT_COUNTED} from ledger_task t where t.id = a.task_id
             ) then %(usage)s::jsonb else a.usage end,"""
-IS_UNCOUNTED = " %(usage)s::jsonb is distinct from b.usage as is_uncounted,"
+IS_UNCOUNTED = f""" %(usage)s::jsonb is distinct from b.usage
+        and not {TELLS_LESS.format("b.usage")} as is_uncounted,"""
 
 
 def heartbeat_statement(caller: type[Caller], *, has_usage: bool = False) -> str:
@@ -86,7 +93,8 @@ def renew_lease(
 
     `output` has the command's last lines, which are stored when the attempt ends. `diff` is what
     the attempt has changed, `environment` where it runs, and `check` the command that checks it.
-    `usage` is what the attempt has used since its start, in place of what was told before.
+    `usage` is what the attempt has used since its start, in place of what was told before; less
+    than that counts nothing.
     """
     now = now or server_time.now()
     if progress is not None and len(json.dumps(progress)) > PROGRESS_BYTES:
@@ -121,7 +129,8 @@ HOLD = """select t.id, t.project_id, t.plan_id, t.agent_id from ledger_task t
 where t.id = (select a.task_id from ledger_attempt a where a.id = %(attempt)s)
     and t.current_attempt = %(attempt)s for no key update skip locked"""
 STORE_USAGE = f"""update ledger_attempt a set usage = %(usage)s
-where a.id = %(attempt)s and {IS_LIVE} returning old.usage as usage_before"""
+where a.id = %(attempt)s and {IS_LIVE} and not {TELLS_LESS.format("a.usage")}
+returning old.usage as usage_before"""
 IS_SPENT = f"select {is_spent('t')} as is_spent from ledger_task t where t.id = %(id)s"
 
 

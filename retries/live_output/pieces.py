@@ -131,7 +131,8 @@ def drop_rest(before: str, raw: str, *, is_gap: bool) -> str:
     # a name in the lines before, and its secret in the first lines of this output
     tail = "" if is_cut else "".join(before[-OPEN_BYTES:].splitlines(keepends=True)[-TAIL_LINES:])
     for _ in range(MOST_LINES if tail else 0):
-        if redact_output(tail + raw) == redact_output(tail) + redact_output(raw):
+        head = raw[:OPEN_BYTES]
+        if redact_output(tail + head) == redact_output(tail) + redact_output(head):
             break
         _, _, raw = raw.partition("\n")
     return raw

@@ -95,10 +95,10 @@ class Migration(BaseMigration):
             options={
                 "indexes": [
                     index(
-                        "attempt_span_counted",
+                        "attempt_span_usage",
                         "attempt",
                         "parent_id",
-                        condition=Q(counted=True),
+                        condition=Q(usage__isnull=False),
                     ),
                 ],
             },

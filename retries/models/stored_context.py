@@ -125,11 +125,11 @@ class AttemptSpan(models.Model):
 
     class Meta:
         indexes = [
-            # the calls of models below a span
+            # those with usage below a span
             models.Index(
                 fields=["attempt", "parent_id"],
-                condition=Q(counted=True),
-                name="attempt_span_counted",
+                condition=Q(usage__isnull=False),
+                name="attempt_span_usage",
             )
         ]
 

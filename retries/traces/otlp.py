@@ -25,7 +25,10 @@ from ledger.values.text import truncate
 from retries.traces.usage import read_usage
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
-UNPACKED_BYTES = 8 * 1024 * 1024
+UNPACKED_BYTES = 4 * 1024 * 1024
+# Reading one of a few bytes takes as long as a large one: resources and scopes of a request, and
+# objects of its JSON.
+MOST_GROUPS, MOST_OBJECTS = 10_000, 200_000
 ATTEMPT = "tenfour.attempt_id"
 SERVICE = "service.name"
 # limits of one span; texts are cut, and then attributes that don't fit are left out
@@ -77,6 +80,7 @@ def read_message(body: bytes, *, media: str, encoding: str) -> Any:
         if media == PROTOBUF:
             message.ParseFromString(data)
         else:
+            refuse_many(data.count(b"{"), MOST_OBJECTS, "objects")
             json_format.Parse(data, message, ignore_unknown_fields=True)
     except (DecodeError, json_format.ParseError, ValueError, RecursionError) as error:
         raise BadRequest(f"The body is no ExportTraceServiceRequest: {str(error)[:300]}") from error
@@ -122,6 +126,19 @@ def write_response(media: str, *, rejected: int, reason: str) -> bytes:
 # ---- its spans
 
 
+def count_spans(message: Any) -> int:
+    """Return the number of spans; raises PayloadTooLarge if they are in too many groups."""
+    groups = message.resource_spans
+    refuse_many(len(groups), MOST_GROUPS, "resources")
+    refuse_many(sum(len(each.scope_spans) for each in groups), MOST_GROUPS, "scopes")
+    return sum(len(scope.spans) for each in groups for scope in each.scope_spans)
+
+
+def refuse_many(count: int, most: int, kind: str) -> None:
+    if count > most:
+        raise PayloadTooLarge(f"The body has {count:,} {kind}, and at most {most:,} are read.")
+
+
 def read_spans(message: Any, *, media: str) -> Iterator[SentSpan | None]:
     """Yield each span, and None for one whose ids or times are malformed."""
     # The JSON of OTLP has ids in hexadecimal, where that of protobuf has base64: read as base64
@@ -130,7 +147,7 @@ def read_spans(message: Any, *, media: str) -> Iterator[SentSpan | None]:
     for sent in message.resource_spans:
         resource = {
             each.key: read_value(each.value)
-            for each in sent.resource.attributes
+            for each in sent.resource.attributes[:MOST_ATTRIBUTES]
             if each.key in (ATTEMPT, SERVICE)
         }
         for scope in sent.scope_spans:
@@ -163,7 +180,7 @@ def read_span(span: Any, resource: Mapping[str, Any], read_id: Any) -> SentSpan 
         message=clean_value(span.status.message)[:MESSAGE_LENGTH],
         attributes=clean_attributes(list_attributes(span, given, resource)),
         usage=usage,
-        is_call=usage is not None and given.get(genai.OPERATION) not in genai.WHOLES,
+        is_call=usage is not None and str(given.get(genai.OPERATION)) not in genai.WHOLES,
         attempt=read_uuid(named),
     )
 

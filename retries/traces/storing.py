@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 from uuid import UUID
 
@@ -73,13 +74,11 @@ select x.* from unnest(%(traces)s::text[]) as g(trace_id) cross join lateral (
     order by a.id desc limit {MOST_OF_TRACE}
 ) x"""
 
-# The tasks come first, as in a report's transaction.
-HOLD_TASKS = """select id from ledger_task where id = any(%(ids)s::uuid[])
-order by id for no key update"""
-HOLD_ATTEMPTS = """select id from ledger_attempt where id = any(%(ids)s::uuid[])
-order by id for no key update"""
-HOLD_TRACES = """insert into retries_attempttrace (project_id, attempt_id, updated_at)
-select %(project)s, g.id, %(now)s from unnest(%(ids)s::uuid[]) as g(id) order by g.id
+# The task comes first, as in a report's transaction.
+HOLD_TASK = "select id from ledger_task where id = %(id)s for no key update"
+HOLD_ATTEMPT = "select id from ledger_attempt where id = %(id)s for no key update"
+HOLD_TRACE = """insert into retries_attempttrace (project_id, attempt_id, updated_at)
+values (%(project)s, %(id)s, %(now)s)
 on conflict (attempt_id) do update set updated_at = excluded.updated_at"""
 
 TYPES = {
@@ -100,7 +99,8 @@ NAMES = ", ".join(TYPES)
 SENT = [*(name for name in TYPES if name != "attempt_id"), "is_call"]
 ID = "attempt_id, trace_id, span_id"
 # A span that is stored already changes nothing. A call of a model does not count if the call above
-# or below it does: programs often trace both their own call and that of a library that it makes.
+# it does, or if one below it has usage: programs often trace both their own call and that of a
+# library that it makes, and the sum of an agent.
 STORE = f"""with given as materialized (
     select distinct on ({ID}) g.*
     from jsonb_to_recordset(%(spans)s::jsonb) as g(number int, is_call bool,
@@ -114,9 +114,9 @@ STORE = f"""with given as materialized (
     insert into retries_attemptspan ({NAMES}, counted)
     select {", ".join(f"f.{name}" for name in TYPES)}, f.is_call
         and not exists (select from fresh b where b.attempt_id = f.attempt_id
-            and b.trace_id = f.trace_id and b.parent_id = f.span_id and b.is_call)
+            and b.trace_id = f.trace_id and b.parent_id = f.span_id and b.usage is not null)
         and not exists (select from retries_attemptspan b where b.attempt_id = f.attempt_id
-            and b.parent_id = f.span_id and b.counted)
+            and b.parent_id = f.span_id and b.usage is not null)
         and not exists (select from retries_attemptspan o where o.attempt_id = f.attempt_id
             and o.trace_id = f.trace_id and o.span_id = f.parent_id and o.counted)
     from fresh f join retries_attempttrace t on t.attempt_id = f.attempt_id
@@ -145,22 +145,20 @@ returning a.id"""
 
 
 def receive_spans(
-    spans: Iterable[SentSpan | None], *, principal: Principal, stamp: Stamp
+    spans: Iterable[SentSpan | None], *, count: int, principal: Principal, stamp: Stamp
 ) -> Received:
     """Store the spans of attempts that the token may see; return what was rejected."""
-    received, sent = Received(), []
-    for number, span in enumerate(spans):
+    received, sent = Received(Counter({TOO_MANY: max(0, count - MOST_SENT)})), []
+    for number, span in enumerate(islice(spans, MOST_SENT)):
         if number % REST_EVERY == 0:
             time.sleep(REST_S)
-        if number >= MOST_SENT:
-            received.rejected[TOO_MANY] += 1
-        elif span is None:
+        if span is None:
             received.rejected[MALFORMED] += 1
         else:
             sent.append(span)
     attempts = find_attempts(sent, principal)
     found: dict[UUID, Row] = {}
-    rows = []
+    rows: dict[UUID, list[dict[str, Any]]] = {}
     for number, span in enumerate(sent):
         attempt = attempts.find(span)
         if attempt is None:
@@ -168,9 +166,12 @@ def receive_spans(
             continue
         found[attempt["id"]] = attempt
         row = {name: getattr(span, name) for name in SENT}
-        rows.append(row | {"attempt_id": attempt["id"], "number": number})
-    if rows:
-        received.rejected[BEYOND] += store_spans(rows, found, stamp=stamp)
+        row |= {"attempt_id": attempt["id"], "number": number}
+        rows.setdefault(attempt["id"], []).append(row)
+    # Each attempt's are committed before the next is locked, so that no task waits for them all. If
+    # one fails, the client sends all again, and those that are stored change nothing.
+    for id in sorted(rows):
+        received.rejected[BEYOND] += store_spans(rows[id], found[id], stamp=stamp)
     return received
 
 
@@ -204,18 +205,17 @@ def find_attempts(spans: Sequence[SentSpan], principal: Principal) -> Attempts:
 
 
 @sql.atomic
-def store_spans(rows: list[dict[str, Any]], attempts: Mapping[UUID, Row], *, stamp: Stamp) -> int:
-    """Store spans of these attempts, and count their usage; return how many were dropped."""
+def store_spans(rows: list[dict[str, Any]], attempt: Row, *, stamp: Stamp) -> int:
+    """Store spans of an attempt, and count their usage; return how many were dropped."""
     # Only spans with usage change more than the attempt's own spans.
-    if using := {row["attempt_id"] for row in rows if row["is_call"]}:
-        sql.run(HOLD_TASKS, ids=[attempts[id]["task_id"] for id in using])
-        sql.run(HOLD_ATTEMPTS, ids=[*using])
-    (project,) = {attempt["project_id"] for attempt in attempts.values()}
-    sql.run(HOLD_TRACES, ids=[*attempts], project=project, now=stamp.at)
+    if any(row["is_call"] for row in rows):
+        sql.run(HOLD_TASK, id=attempt["task_id"])
+        sql.run(HOLD_ATTEMPT, id=attempt["id"])
+    sql.run(HOLD_TRACE, id=attempt["id"], project=attempt["project_id"], now=stamp.at)
     stored = sql.run(STORE, spans=Jsonb(rows))
-    for row in sorted(stored, key=lambda row: row["attempt_id"]):
+    for row in stored:
         if row["counted"]:
-            count_usage(attempts[row["attempt_id"]], row["usage"], row["counted"], stamp=stamp)
+            count_usage(attempt, row["usage"], row["counted"], stamp=stamp)
     return sum(row["dropped"] for row in stored)
 
 

@@ -88,6 +88,7 @@ def traces_create(request: PrincipalRequest) -> HttpResponse:
         message = otlp.read_message(request.body, media=media, encoding=encoding)
         received = receive_spans(
             otlp.read_spans(message, media=media),
+            count=otlp.count_spans(message),
             principal=request.auth,
             stamp=stamp_of(request),
         )

@@ -45,6 +45,25 @@ def test_what_heartbeats_tell_is_cumulative_and_the_report_replaces_it(agent: Ag
     assert current(budget).used == 700
 
 
+@pytest.mark.parametrize("has_budget", [True, False])
+def test_a_heartbeat_that_tells_less_counts_nothing(agent: Agent, has_budget: bool) -> None:
+    budget = set_budget(agent, 1_000_000) if has_budget else None
+    attempt = begin(agent)
+    for told in (
+        {"input_tokens": 800_000, "output_tokens": 100_000},
+        {"input_tokens": 4_000, "output_tokens": 1_000},
+        {"input_tokens": 899_999, "cost_usd": 9.5},
+    ):
+        beat(agent, attempt, **told)
+        assert Attempt.objects.get().usage == {"input_tokens": 800_000, "output_tokens": 100_000}
+    assert budget is None or current(budget).used == 900_000
+    beat(agent, attempt, input_tokens=950_000, cost_usd=2.5)
+    beat(agent, attempt, input_tokens=950_000, cost_usd=1)
+    assert Attempt.objects.get().usage == {"input_tokens": 950_000, "cost_usd": 2.5}
+    report(agent, attempt, tokens=400)
+    assert budget is None or current(budget).used == 400
+
+
 def test_a_report_that_says_less_gives_back(agent: Agent) -> None:
     budget = set_budget(agent, 1000)
     attempt = begin(agent)
@@ -105,8 +124,8 @@ def test_dollars_are_counted_by_what_each_heartbeat_says(agent: Agent) -> None:
     assert (current(budget).used, current(budget).unpriced) == (0, 1)
     beat(agent, attempt, input_tokens=2_000_000, model="own")
     assert current(budget).unpriced == 1
-    beat(agent, attempt, input_tokens=1_000_000, model="claude-sonnet-4-5")
-    assert (current(budget).used, current(budget).unpriced) == (3, 0)
+    beat(agent, attempt, input_tokens=2_000_000, model="claude-sonnet-4-5")
+    assert (current(budget).used, current(budget).unpriced) == (6, 0)
     report(agent, attempt, usage={"input_tokens": 1_000_000, "cost_usd": 4.5})
     assert current(budget).used == Decimal("4.5")
 

@@ -51,6 +51,22 @@ def test_output_is_read_while_the_attempt_runs_and_afterwards(
     assert AttemptOutput.objects.count() == 2
 
 
+@pytest.mark.parametrize("odd", ["\0", "\ud800"])
+def test_characters_that_can_not_be_stored_move_no_place(
+    odd: str, coder: Api, operator: Api, path: str
+) -> None:
+    printed = f"{odd * 40}one\npassword=hunter2hunter2correct\nend\n"
+    size = len(printed.encode(errors="surrogatepass"))
+    half = printed.index("2correct")
+    send(coder, path, 0, printed[:half])
+    send(coder, path, len(printed[:half].encode(errors="surrogatepass")), printed[half:])
+    send(coder, path, size, "last\n")
+    (piece,) = operator("GET", path).json()["data"]
+    assert (piece["at"], piece["size"]) == (0, size + 5)
+    assert "correct" not in piece["text"] and "\x01" not in piece["text"]
+    assert piece["text"].endswith("end\nlast\n")
+
+
 def test_what_is_no_piece_is_refused(
     api: Callable[..., Api], project: Project, coder: Api, path: str
 ) -> None:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger.secrets.redaction import redact_output
+from retries.live_output import pieces
 from retries.live_output.pieces import MOST_OPEN_BYTES, PIECE_BYTES, Piece, add_to_pieces
 
 BODY = [
@@ -120,6 +121,22 @@ def test_a_repeated_or_overlapping_piece_changes_nothing() -> None:
     for start in range(0, len(data), 700):
         add(stored, start, data[start : start + 1000][: len(data) - start])
     assert stored == known
+
+
+def test_only_the_beginning_is_compared_with_the_lines_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lines = "".join(f"  hunter{number}battery\n" for number in range(3000))
+    redacted: list[int] = []
+
+    def count(text: str) -> str:
+        redacted.append(len(text))
+        return redact_output(text)
+
+    monkeypatch.setattr(pieces, "redact_output", count)
+    left = pieces.drop_rest("password:\n", lines, is_gap=False)
+    assert left.count("\n") == 3000 - pieces.MOST_LINES
+    assert max(redacted) <= pieces.OPEN_BYTES + len("password:\n")
 
 
 def test_an_incomplete_line_grows() -> None:

@@ -4,9 +4,11 @@ import gzip
 import json
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from ledger.models import Agent, Attempt
 from retries.api.sessions import traces
@@ -103,6 +105,8 @@ def test_the_response_has_the_type_of_the_request(agent: Agent, coder: Api) -> N
             413,
             "without its compression",
         ),
+        (EMPTY * (otlp.MOST_GROUPS + 1), {"Content_Type": PROTOBUF}, 413, "10,001 resources"),
+        (b'{"resourceSpans": [' + b"{}," * otlp.MOST_OBJECTS + b"{}]}", {"Content_Type": JSON}, 413, "objects"),
         (bytes(traces.MOST_BODY_BYTES + 1), {"Content_Type": PROTOBUF}, 413, "at most"),
     ],
 )  # fmt: skip
@@ -219,6 +223,27 @@ def test_the_first_spans_of_an_attempt_are_kept_and_the_rest_is_counted(
     assert (trace.spans, trace.dropped, tokens_of(attempt)) == (5, 4, 200)
 
 
+def test_spans_beyond_those_of_a_request_are_counted_but_not_read(
+    agent: Agent, coder: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim_in(coder, agent)
+    read, reads = otlp.read_span, []
+    monkeypatch.setattr(otlp, "read_span", lambda *given: reads.append(1) or read(*given))
+    monkeypatch.setattr(storing, "MOST_SENT", 3)
+    response = send_protobuf(coder, *(span(n) for n in range(1, 7)))
+    assert (response.rejected, len(reads), len(stored())) == (3, 3, 3)
+    assert "3 spans beyond the 10,000 of a request" in response.reason
+
+
+@pytest.mark.parametrize("odd", [["chat"], {"a": 1}, True, 1.5])
+def test_attributes_of_another_type_cost_no_batch(odd: Any, agent: Agent, coder: Api) -> None:
+    attempt = claim_in(coder, agent)
+    names = ("gen_ai.operation.name", "gen_ai.response.model", "gen_ai.usage.cost", "service.name")
+    strange = call(1, **{name: odd for name in names}, tenfour__attempt_id=odd)
+    send_protobuf(coder, strange, call(2), service__name=odd, tenfour__attempt_id=odd)
+    assert (len(stored()), tokens_of(attempt)) == (2, 200)
+
+
 def test_texts_are_redacted_and_cut(agent: Agent, coder: Api) -> None:
     claim_in(coder, agent)
     near = "x" * (otlp.VALUE_BYTES - 10)
@@ -264,6 +289,19 @@ def test_spans_are_stored_by_a_few_statements(
     with django_assert_max_num_queries(7, connection=connection):
         send_protobuf(coder, *(span(n) for n in range(1, 200)))
     assert AttemptTrace.objects.get().spans == 199
+
+
+def test_each_attempt_has_a_transaction_of_its_own(agent: Agent, coder: Api) -> None:
+    attempts = sorted([claim_in(coder, agent), claim_in(coder, agent, OTHER)])
+    spans = [span(n, tenfour__attempt_id=attempts[n % 2]) for n in range(1, 5)]
+    with CaptureQueriesContext(connection) as found:
+        assert send_protobuf(coder, *spans).rejected == 0
+    begun = [query["sql"].split()[0].lower() for query in found]
+    assert begun.count("release") == 2
+    assert [row.attempt_id for row in AttemptTrace.objects.order_by("pk")] == [
+        UUID(each) for each in attempts
+    ]
+    assert len(stored()) == 4
 
 
 def tokens_of(attempt: str) -> int:
@@ -321,3 +359,20 @@ def test_a_call_and_the_library_below_it_count_once(agent: Agent, coder: Api) ->
     send_protobuf(coder, call(7, parent=6))
     assert tokens_of(attempt) == 300
     assert SPAN not in {row.span_id for row in stored()}
+
+
+@pytest.mark.parametrize("middle", ["", "invoke_agent"])
+@pytest.mark.parametrize("batches", [1, 3])
+def test_the_sums_of_agents_that_call_agents_do_not_count(
+    batches: int, middle: str, agent: Agent, coder: Api
+) -> None:
+    attempt = claim_in(coder, agent)
+    named = {"gen_ai.operation.name": middle}
+    ended = [
+        call(3, parent=2),
+        call(2, parent=1, **named),
+        call(1, **{"gen_ai.operation.name": ""}),
+    ]
+    for sent in [ended] if batches == 1 else [[each] for each in ended]:
+        send_protobuf(coder, *sent)
+    assert tokens_of(attempt) == 100
