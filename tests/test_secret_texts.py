@@ -331,11 +331,13 @@ def test_no_form_keeps_a_secret(world: World, room: str) -> None:
 def test_no_operation_on_many_rows_keeps_a_secret(world: World, now: datetime) -> None:
     found: Found = []
     make_agent("other")
+    User.objects.create_user("root", is_staff=True, is_superuser=True)
     texts = {"fix": fill(4000), "note": fill(1900), "reason": fill()}
     later = now + timedelta(hours=1)
     for name, action in product(VERBS, ("fix", "skip")):
         options = texts | {"action": action, "priority": 1, "agent": "other"}
         options |= {"of": str(world.agent.pk), "abort": "", "until": later.isoformat()}
+        options |= {"user": "root"}
         if name == "escalation.answer" and action == "skip":
             options.pop("fix")
 

@@ -34,8 +34,9 @@ def test_only_allowed_actions_have_buttons(
     task = make_task(state, agent=agent, now=now)
     found = set(re.findall(rf"/tasks/{task.pk}/([a-z-]+)/", html(browser.get(address(task)))))
     may = allowed_moves(state, Who.PERSON)
-    wanted = {verb for verb, to in (("skip", "skipped"), ("abort", "aborted")) if to in may}
-    wanted |= {"abort"} if state == "running" else set()
+    wanted = {"assign", "comment"}
+    wanted |= {verb for verb, to in (("skip", "skipped"), ("abort", "aborted")) if to in may}
+    wanted |= {"abort", "attempts"} if state == "running" else set()  # its output
     wanted |= {"retry-now"} if state == "retry" else set()
     wanted |= {"change-and-retry"} if state in ("retry", "failed", "escalated") else set()
     assert found == wanted
