@@ -195,8 +195,8 @@ def find_source(request: HtmxRequest, earlier: list[Task], project: Project | No
 
 
 def find_earlier(text: str, project: Project | None) -> Task | None:
-    own = Task.objects.filter(project=project).select_related("agent", "pool")
-    return own.filter(pk=id).first() if (id := as_id(text)) else None
+    own = Task.objects.filter(project=project, pk=as_id(text)).select_related("agent", "pool")
+    return own.first()
 
 
 def copied_from(task: Task) -> dict[str, Any]:
