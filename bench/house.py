@@ -17,7 +17,7 @@ from config.local.places import PROJECT
 SERVER = ("config", "dashboard", "retries", "ledger")
 BROWSER = (("templates", "*.html"), ("dashboard/static", "*.css"), ("dashboard/static", "*.js"))
 LIMITS = {
-    "server: lines of Python without migrations": at_most(127_088),
+    "server: lines of Python without migrations": at_most(127_091),
     "migrations: lines": at_most(4_748),
     "client: lines": at_most(19_514),
     "templates, CSS, and scripts: lines": at_most(26_180),

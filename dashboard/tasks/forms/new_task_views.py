@@ -195,7 +195,10 @@ def find_source(request: HtmxRequest, earlier: list[Task], project: Project | No
 
 
 def find_earlier(text: str, project: Project | None) -> Task | None:
-    own = Task.objects.filter(project=project, pk=as_id(text)).select_related("agent", "pool")
+    id = as_id(text)
+    if id is None:
+        return None
+    own = Task.objects.filter(project=project, pk=id).select_related("agent", "pool")
     return own.first()
 
 
