@@ -151,10 +151,10 @@ class Listing(Generic[B]):
     columns: ClassVar[Sequence[Column]]
     default_sort: ClassVar[str] = ""
     verbs: ClassVar[Sequence[str]] = ()  # the URLs that a person needs to act on selected rows
+    has_column_menu: ClassVar[bool] = True
     bar: ClassVar[str] = "listing__bar"  # the CSS classes of the filter bar and the table
     table: ClassVar[str] = "tbl rows"
-    # When a poll keeps the rows' order: "pointer" while it is over a row, "" always, None never.
-    holds: ClassVar[str | None] = None
+    holds: ClassVar[str | None] = None  # the rows' order: "pointer" while over a row, "" always
     is_live: ClassVar[bool] = True
     # Whether the SQL of the newest rows is built once; see the limits of `compiled`.
     is_compiled: ClassVar[bool] = True

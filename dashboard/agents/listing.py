@@ -76,6 +76,7 @@ class AgentList(MemoryListing[AgentQuery]):
     template = "agents/index.html"
     part = "agents/_agents.html"
     empty = "agents/_none.html"
+    has_column_menu = False  # its bar is full
     bar = "agentsbar"
     example = "words in the name, state:silent  older:1h"
     # The columns sort the agents within each group.

@@ -47,7 +47,7 @@ FROM_MAIN = (
     "each => each.getBoundingClientRect().x - each.closest('main').getBoundingClientRect().x"
 )
 LONG_NAMES = ("reconciler-of-invoices-eu-central-1", "w" * 64, "payments-nightly-batch")
-IDLE_BYTES = 20_000  # per minute
+IDLE_BYTES = 26_000  # per minute
 SECONDS, STEP = 60, 2
 
 

@@ -10,7 +10,7 @@ from django.test import Client
 from django.utils.html import escape
 
 from ledger.models import Agent, Invitation, Plan, Preference, Token
-from retries.escalations.assignment import NOTE_LENGTH
+from retries.assignment.people import NOTE_LENGTH
 from retries.insight.experiments import REASON_LENGTH
 from retries.models import Escalation, QuietHours
 from tests.access_world import World, make_world

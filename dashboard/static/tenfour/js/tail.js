@@ -1,5 +1,5 @@
-/* The output of a running attempt: what is new comes about once a second until the attempt is over. The last piece
-   comes again each time, because it may have grown. Old pieces leave the page, which has a link to the whole.
+/* The output of a running attempt: what is new comes about once a second until the attempt is over, and less often
+   while nothing is printed. The last piece comes again each time, because it may have grown. Old pieces leave the page, which has a link to the whole.
 
    While the switch is on, the newest stays in view. Without it, and after scrolling up, the lines that are being
    read stand still while new ones come. */
@@ -29,7 +29,8 @@
 
   /* ---- what is new */
 
-  var EVERY = 1500, AWAY = 10000, MOST = 400000;
+  var EVERY = 1500, QUIET = 60000, AWAY = 10000, MOST = 400000;
+  var pause = EVERY;
   var next = 0, pieces = new Map(), over = "", shown = null;
 
   function later(pause) { setTimeout(ask, pause); }
@@ -41,18 +42,18 @@
     fetch(url + "?from=" + next, { headers: headers, redirect: "error" })
       .then(function (response) { return response.ok ? response.json() : Promise.reject(new Error(response.status)); })
       .then(function (answer) {
-        show(answer.data);
+        pause = show(answer.data) ? EVERY : Math.min(4 * pause, QUIET);
         if (!answer.is_live && answer.next === next) over = url;
         var more = answer.next !== next && answer.data.length > 1;
         next = answer.next;
-        later(more ? 0 : EVERY);
+        later(more ? 0 : pause);
       })
       .catch(function () { later(AWAY); });
   }
   function show(data) {
     var box = lines();
-    if (!box) return;
-    var pre = box.querySelector("pre"), height = box.scrollHeight, top = box.scrollTop;
+    if (!box) return false;
+    var isNew = false, pre = box.querySelector("pre"), height = box.scrollHeight, top = box.scrollTop;
     if (data.length && (!pieces.size || !pre.contains(pieces.values().next().value))) {
       pre.replaceChildren(...pieces.values());   /* in place of the last lines */
       box.setAttribute("hx-morph-skip", "");
@@ -65,7 +66,10 @@
         pieces.set(piece.at, part);
         pre.append(part);
       }
-      if (part.textContent !== text) part.textContent = text;
+      if (part.textContent !== text) {
+        part.textContent = text;
+        isNew = true;
+      }
     });
     var total = pre.textContent.length;
     pieces.forEach(function (part, at) {
@@ -75,6 +79,7 @@
       pieces.delete(at);
     });
     if (follow()) box.scrollTop = follow().checked ? 0 : top - (box.scrollHeight - height);
+    return isNew;
   }
   ask();
 })();
