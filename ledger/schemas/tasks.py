@@ -221,7 +221,7 @@ class TaskOut(Shape, keyed=True):
     assignee: str | None = field(
         "the username of the person who takes care of it; null if there is none, and in claims",
         None,
-        # agents work on it, whoever that is
+        # agents work on it, no matter which
         source=lambda row: row.get("assignee_name"),
     )
     retry_on: RetryOn | None = field(

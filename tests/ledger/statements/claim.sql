@@ -31,7 +31,8 @@ with caller as materialized (
             and (a.waits_until is null or a.waits_until <= %(now)s)
             and (%(limited)s or a.concurrency is null) and (select (p.spent_until is null or
                 p.spent_until <= %(now)s)
-                    and (p.paused_types is null or %(held_types)s::text[] is not null)
+                    and (p.paused_types is null or coalesce(%(held_types)s::text[]
+                        @> array(select jsonb_object_keys(p.paused_types)), false))
                 from ledger_project p where p.id = a.project_id)
             and (%(ruled)s or (select true from ledger_standinginstruction r
             where r.project_id = a.project_id and (r.agent_id is null or r.agent_id = a.id)
