@@ -44,6 +44,11 @@ hypothesis.settings.load_profile("tests")
 settings.STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # WhiteNoise warns without it
 
 
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Name bytes by their count: compressed ones hold the time, and processes must agree on names."""
+    return f"{len(val)} bytes" if isinstance(val, bytes) else None
+
+
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
     """Name a failed test at once: a run that is ended from outside prints no summary."""
     if report.when == "call" and report.failed:
