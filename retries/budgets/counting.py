@@ -77,7 +77,7 @@ def count_report(row: Row, stored: dict[str, Any], stamp: Stamp) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What an attempt's usage is for budgets; `unpriced` counts its parts without a known price."""
+    """The usage of an attempt as budgets count it; `unpriced` counts its parts without a known price."""
 
     tokens: int = 0
     cost: Decimal = Decimal(0)
