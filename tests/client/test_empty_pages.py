@@ -16,7 +16,7 @@ COMMAND = re.compile(r">tenfour ([^<]++)</pre>")
 COMMANDS = [html.unescape(shown) for page in PAGES for shown in COMMAND.findall(page.read_text())]
 FILES = {
     "Makefile": "test:\n\ttrue\n",
-    "plan.yaml": "ref: 03-01\nagent: coder\ntasks: [{ref: a, title: Write it}]\n",
+    "plan.yaml": "ref: 03-01\nagent: coder\ntasks: [{ref: task-1, title: Write it}]\n",
     "transcript.jsonl": '{"type":"user","sessionId":"s-1","message":{"role":"user","content":"Go"}}\n',
 }
 
