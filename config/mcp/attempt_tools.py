@@ -132,7 +132,7 @@ class HeartbeatArguments(UsageFields, In):
 def heartbeat(request: Any, given: HeartbeatArguments) -> Reply:
     """Keep your task while you work on it; the reply says whether to stop.
 
-    Call this at least as often as claim_task says. Send all tokens since the task began, if known.
+    Call this at least as often as claim_task says, with all tokens since the task began, if known.
     """
     progress = select(given.model_dump(), "message", "percent")
     body = HeartbeatIn.model_validate({"progress": progress or None, "usage": usage_of(given)})

@@ -1,5 +1,6 @@
-/* The output of a running attempt: what is new comes about once a second until the attempt is over, and less often
-   while nothing is printed. The last piece comes again each time, because it may have grown. Old pieces leave the page, which has a link to the whole.
+/* The output of a running attempt: new lines come about once a second until the attempt is over, and less often
+   while nothing is printed. The last piece comes again each time, because it may have grown. Old pieces leave the
+   page, which has a link to the whole output.
 
    While the switch is on, the newest stays in view. Without it, and after scrolling up, the lines that are being
    read stand still while new ones come. */
