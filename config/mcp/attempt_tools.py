@@ -352,47 +352,18 @@ def describe_answer(escalation: dict[str, Any]) -> str:
 
 
 TOOLS = (
+    Tool(claim_task, claims.claims_create, "Claim a task", is_idempotent=True),
     Tool(
-        run=claim_task,
-        operation=claims.claims_create,
-        arguments=ClaimArguments,
-        title="Claim a task",
-        is_idempotent=True,
+        heartbeat, attempts.attempts_heartbeat, "Keep the task", is_idempotent=True, is_cleaned=True
     ),
     Tool(
-        run=heartbeat,
-        operation=attempts.attempts_heartbeat,
-        arguments=HeartbeatArguments,
-        title="Keep the task",
+        report_result,
+        attempts.attempts_report_result,
+        "Report the result",
         is_idempotent=True,
         is_cleaned=True,
     ),
-    Tool(
-        run=report_result,
-        operation=attempts.attempts_report_result,
-        arguments=ReportArguments,
-        title="Report the result",
-        is_idempotent=True,
-        is_cleaned=True,
-    ),
-    Tool(
-        run=release_task,
-        operation=attempts.attempts_release,
-        arguments=ReleaseArguments,
-        title="Give the task back",
-        is_idempotent=True,
-    ),
-    Tool(
-        run=ask_human,
-        operation=questions.attempts_escalate,
-        arguments=AskArguments,
-        title="Ask a person",
-    ),
-    Tool(
-        run=get_escalation,
-        operation=escalations.escalations_get,
-        arguments=EscalationArguments,
-        title="Read a person's answer",
-        is_read_only=True,
-    ),
+    Tool(release_task, attempts.attempts_release, "Give the task back", is_idempotent=True),
+    Tool(ask_human, questions.attempts_escalate, "Ask a person"),
+    Tool(get_escalation, escalations.escalations_get, "Read a person's answer", is_read_only=True),
 )

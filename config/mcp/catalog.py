@@ -6,7 +6,7 @@ from config.mcp import attempt_tools, instruction_tools, task_tools
 from config.mcp.tools import Tool
 from ledger.authorization.principal import Principal
 
-TOOLS: tuple[Tool[Any], ...] = (
+TOOLS: tuple[Tool, ...] = (
     *attempt_tools.TOOLS,
     instruction_tools.PULL,
     instruction_tools.ACK,

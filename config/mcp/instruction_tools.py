@@ -109,18 +109,9 @@ def send_instruction(request: Any, given: SendArguments) -> Reply:
     return Reply(f"{same}: instruction {row['id']} to {row['agent']}.", outline_instruction(row))
 
 
-PULL = Tool(
-    run=get_instructions,
-    operation=instructions.instructions_pull,
-    arguments=PullArguments,
-    title="Get instructions",
-)
+PULL = Tool(get_instructions, instructions.instructions_pull, "Get instructions")
 ACK = Tool(
-    run=ack_instruction,
-    operation=instructions.instructions_ack,
-    arguments=AckArguments,
-    title="Acknowledge an instruction",
-    is_idempotent=True,
+    ack_instruction, instructions.instructions_ack, "Acknowledge an instruction", is_idempotent=True
 )
 
 
@@ -141,9 +132,5 @@ def add_instructions(reply: Reply, request: Any, *, waiting: int) -> Reply:
 
 
 SEND = Tool(
-    run=send_instruction,
-    operation=instructions.instructions_create,
-    arguments=SendArguments,
-    title="Send an instruction",
-    is_idempotent=True,
+    send_instruction, instructions.instructions_create, "Send an instruction", is_idempotent=True
 )

@@ -202,45 +202,10 @@ def import_plan(request: Any, given: ImportArguments) -> Reply:
 
 
 READS = (
-    Tool(
-        run=get_task,
-        operation=tasks.tasks_get,
-        arguments=TaskArguments,
-        title="Read a task",
-        is_read_only=True,
-    ),
-    Tool(
-        run=list_tasks,
-        operation=tasks.tasks_list,
-        arguments=TasksArguments,
-        title="List tasks",
-        is_read_only=True,
-    ),
-    Tool(
-        run=get_plan_forecast,
-        operation=plans.plans_get_forecast,
-        arguments=ForecastArguments,
-        title="Read a plan's forecast",
-        is_read_only=True,
-    ),
-    Tool(
-        run=list_budgets,
-        operation=budgets.budgets_list,
-        arguments=BudgetsArguments,
-        title="List budgets",
-        is_read_only=True,
-    ),
+    Tool(get_task, tasks.tasks_get, "Read a task", is_read_only=True),
+    Tool(list_tasks, tasks.tasks_list, "List tasks", is_read_only=True),
+    Tool(get_plan_forecast, plans.plans_get_forecast, "Read a plan's forecast", is_read_only=True),
+    Tool(list_budgets, budgets.budgets_list, "List budgets", is_read_only=True),
 )
-IMPORT = Tool(
-    run=import_plan,
-    operation=plans.plans_create,
-    arguments=ImportArguments,
-    title="Import a plan",
-    is_idempotent=True,
-)
-CREATE = Tool(
-    run=create_task,
-    operation=tasks.tasks_create,
-    arguments=CreateArguments,
-    title="Create a task",
-)
+IMPORT = Tool(import_plan, plans.plans_create, "Import a plan", is_idempotent=True)
+CREATE = Tool(create_task, tasks.tasks_create, "Create a task")

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from pydantic import BaseModel
@@ -15,8 +15,6 @@ from ledger.api.responses import JSON
 from ledger.authorization.permissions import may
 from ledger.authorization.principal import Principal
 from retries.api.attempts import MOST_RESULT_BYTES
-
-A = TypeVar("A", bound=BaseModel)
 
 # Looks the token up; the operation that a tool performs checks its scope.
 identify = PrincipalAuth("", body_bytes=MOST_RESULT_BYTES)
@@ -53,13 +51,12 @@ class Reply:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tool(Generic[A]):
-    """A tool; `run` gets a request whose `auth` is what the operation expects."""
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool; `run` gets a request whose `auth` is what the operation expects, and `given`."""
 
-    run: Callable[[Any, A], Reply]
+    run: Callable[[Any, Any], Reply]
     operation: Callable[..., Any]
-    arguments: type[A]
     title: str
     is_read_only: bool = False
     is_idempotent: bool = False
@@ -69,6 +66,11 @@ class Tool(Generic[A]):
     @property
     def name(self) -> str:
         return self.run.__name__
+
+    @property
+    def arguments(self) -> type[BaseModel]:
+        found: type[BaseModel] = self.run.__annotations__["given"]
+        return found
 
     @property
     def auth(self) -> BearerAuth:

@@ -24,19 +24,19 @@ from dashboard.activity.counts import (
 )
 from dashboard.activity.filters import EventQuery
 from dashboard.activity.queries import EventEntry
-from dashboard.charts.markers import ChartMarkers, read_markers
+from dashboard.charts.markers import read_markers
 from dashboard.charts.sparklines import Bars, bars
 from dashboard.frame import rendering
 from dashboard.frame.live_updates import read_live_key
 from dashboard.frame.navigation import here_of, read_scope, requested_project
-from dashboard.frame.rendering import HtmxRequest, PageContext, Visit
+from dashboard.frame.rendering import HtmxRequest, PageContext, Visit, compose_page
 from dashboard.lists.facets import Facet
-from dashboard.lists.nearest_names import NameHints, suggest_names
+from dashboard.lists.nearest_names import suggest_names
 from dashboard.lists.pagination import Page
 from dashboard.lists.query_box import as_id, term
 from dashboard.lists.query_syntax import add_term, enclose
-from dashboard.lists.sorting import TimeOrder, read_time_order
-from dashboard.saved_views.strip import ViewStrip, read_views
+from dashboard.lists.sorting import read_time_order
+from dashboard.saved_views.strip import read_views
 from dashboard.wording.formatting import counted
 from ledger.database import server_time
 from ledger.models import Event
@@ -108,23 +108,6 @@ class RangeLink:
     current: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActivityPage(PageContext):
-    query: EventQuery
-    views: ViewStrip
-    page: Page[EventEntry]
-    newest: UUID | None
-    groups: list[AgeGroup]
-    facets: Facets
-    histogram: Histogram
-    markers: ChartMarkers
-    order: TimeOrder
-    ranges: list[RangeLink]
-    rest: str  # the query without a range of time
-    is_filtered: bool
-    hints: NameHints
-
-
 def index(request: HtmxRequest) -> HttpResponse:
     """Show the journal; a paused page gets only the number of new events."""
     now = server_time.now()
@@ -156,7 +139,7 @@ def render_new_count(visit: Visit, count: int) -> HttpResponse:
     return response
 
 
-def build_page(visit: Visit, query: EventQuery) -> ActivityPage:
+def build_page(visit: Visit, query: EventQuery) -> PageContext:
     params, project, now = visit.request.GET, visit.scope.project, visit.now
     order = read_time_order(params)
     page = queries.list_events(
@@ -167,7 +150,7 @@ def build_page(visit: Visit, query: EventQuery) -> ActivityPage:
         after=as_id(params.get("after", "")),
     )
     counted_bars = count_by_step(query, project, now=now)
-    return ActivityPage(
+    return compose_page(
         title=f"{query.text} · Activity" if query.text else "Activity",
         heading="Activity",
         query=query,
@@ -180,7 +163,7 @@ def build_page(visit: Visit, query: EventQuery) -> ActivityPage:
         histogram=build_histogram(counted_bars, to_now=query.until is None or query.until >= now),
         order=order,
         ranges=build_ranges(query),
-        rest=enclose(query.without(*TIMES)),
+        rest=enclose(query.without(*TIMES)),  # the query without a range of time
         is_filtered=bool(query.text),
         hints=suggest_names(query, "activity", project, found=bool(page.rows)),
     )

@@ -1,9 +1,6 @@
 """The page of one agent."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import timedelta
 from uuid import UUID
 
 from django.conf import settings
@@ -13,60 +10,24 @@ from django.urls import reverse
 
 from dashboard.actions import find_asked
 from dashboard.activity import queries as activity_queries
-from dashboard.activity.queries import EventEntry
 from dashboard.agents import holding, queries
-from dashboard.agents.account_limits import AccountLimit
-from dashboard.agents.holding import PatternCounts, RunningAttempt
 from dashboard.agents.listing import AGENTS
-from dashboard.agents.proofs import ProofCounts, count_proofs
-from dashboard.agents.queries import AgentToken
+from dashboard.agents.proofs import count_proofs
 from dashboard.agents.rates import DAY, Rates, read_rates
-from dashboard.agents.rows import AgentRow, build_row
-from dashboard.charts.targets import TargetRow
-from dashboard.charts.times import Time
+from dashboard.agents.rows import build_row
 from dashboard.frame.access import PAGES
-from dashboard.frame.rendering import PageContext, Visit, live_page
+from dashboard.frame.rendering import PageContext, Visit, compose_page, live_page
 from dashboard.lists.shared_queries import list_times, read_figures
-from dashboard.question_lines import (
-    OpenQuestions,
-    SameCause,
-    list_oldest_questions,
-    read_causes,
-)
+from dashboard.question_lines import list_oldest_questions, read_causes
 from ledger.authorization.permissions import may
-from ledger.instruction_records.stats import Statistics
-from retries.verbs.verb import Verb
 
 EVENTS_SHOWN = 12
 QUESTIONS_SHOWN = 6
 LONG = timedelta(hours=1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentDetailPage(PageContext):
-    agent: Any
-    row: AgentRow
-    rates: Rates
-    utilization: int
-    running: list[RunningAttempt]
-    questions: OpenQuestions
-    same_cause: SameCause | None  # of several escalations that one answer can settle
-    long_ago: datetime  # escalations opened earlier are marked
-    patterns: PatternCounts
-    targets: list[TargetRow]
-    times: list[Time]
-    proofs: ProofCounts
-    whole: Statistics
-    most_given_up: Statistics | None
-    defaults: Mapping[str, Any]
-    events: list[EventEntry]
-    limits: list[AccountLimit]
-    tokens: list[AgentToken] | None  # None: the person may not see tokens
-    asked: Verb | None  # the action whose question the page shows to a browser without scripts
-
-
 @live_page("agents/detail.html", "agents/_agent.html", current="agents")
-def detail(visit: Visit, agent_id: UUID) -> AgentDetailPage | HttpResponse:
+def detail(visit: Visit, agent_id: UUID) -> PageContext | HttpResponse:
     agent = queries.find_agent(agent_id, now=visit.now)
     if agent is None:
         raise Http404(f"There is no agent {agent_id}.")
@@ -77,7 +38,7 @@ def detail(visit: Visit, agent_id: UUID) -> AgentDetailPage | HttpResponse:
     rates = read_rates(None, DAY, now=visit.now, agent_id=agent_id).get(agent_id) or Rates(DAY)
     causes = read_causes(None, now=visit.now, agent_id=agent_id)
     may_see_tokens = may(visit.request.user, PAGES["tokens"].permission, agent.project_id)
-    return AgentDetailPage(
+    return compose_page(
         title=f"{agent.name} · Agent",
         heading=agent.name,
         crumbs=[AGENTS.crumb],
@@ -90,8 +51,9 @@ def detail(visit: Visit, agent_id: UUID) -> AgentDetailPage | HttpResponse:
         questions=list_oldest_questions(
             None, now=visit.now, most=QUESTIONS_SHOWN, agent_id=agent_id
         ),
+        # of several escalations that one answer can settle
         same_cause=next((each for each in causes.same if each.answerable > 1), None),
-        long_ago=visit.now - LONG,
+        long_ago=visit.now - LONG,  # escalations opened earlier are marked
         patterns=holding.count_patterns(agent, causes.counts, now=visit.now),
         targets=queries.list_targets(agent),
         times=list_times(agent),
@@ -101,7 +63,9 @@ def detail(visit: Visit, agent_id: UUID) -> AgentDetailPage | HttpResponse:
         defaults=settings.TENFOUR,
         events=activity_queries.list_latest(None, agent=agent, most=EVENTS_SHOWN),
         limits=queries.list_limits(agent, now=visit.now),
+        # None: the person may not see tokens
         tokens=queries.list_tokens(agent) if may_see_tokens else None,
+        # the action whose question the page shows to a browser without scripts
         asked=find_asked(visit.request, row.actions),
     )
 

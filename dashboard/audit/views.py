@@ -3,7 +3,6 @@
 # Not a `Listing`: its rows are merged from five sources, so they belong to no one model. Its pages
 # begin after any place of the merged log, and its filters are counted in the newest rows.
 
-from dataclasses import dataclass
 from operator import attrgetter
 
 from django.http import HttpResponse, HttpResponseBase
@@ -12,18 +11,18 @@ from dashboard.activity import filters
 from dashboard.activity.filters import EventQuery
 from dashboard.audit import queries
 from dashboard.audit.counts import ChoiceCounts, Choices, count_choices
-from dashboard.audit.queries import AuditRecord, Walk
+from dashboard.audit.queries import Walk
 from dashboard.frame import rendering
 from dashboard.frame.navigation import read_scope
-from dashboard.frame.rendering import SETTINGS, HtmxRequest, PageContext
+from dashboard.frame.rendering import SETTINGS, HtmxRequest, compose_page
 from dashboard.lists.export import export_records
 from dashboard.lists.facets import Facet
-from dashboard.lists.nearest_names import NameHints, list_problems, suggest_names
+from dashboard.lists.nearest_names import list_problems, suggest_names
 from dashboard.lists.pagination import PAGE
 from dashboard.lists.query_box import ANY, as_id
 from dashboard.lists.query_values import parse_age
-from dashboard.lists.sorting import TimeOrder, read_time_order
-from dashboard.saved_views.strip import ViewStrip, read_views
+from dashboard.lists.sorting import read_time_order
+from dashboard.saved_views.strip import read_views
 from ledger import journal
 from ledger.database import server_time
 from ledger.journal import Kind, stamp_of
@@ -39,22 +38,6 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditPage(PageContext):
-    query: EventQuery
-    order: TimeOrder
-    views: ViewStrip
-    records: list[AuditRecord]
-    older: str
-    count: int
-    count_cap: int
-    actors: list[Facet]
-    nouns: list[Facet]
-    periods: list[Facet]
-    hints: NameHints
-    subpage: str = "audit"
-
-
 def index(request: HtmxRequest) -> HttpResponse:
     visit = rendering.begin_visit(request, current="settings")
     text = request.GET.get("q", "")
@@ -65,9 +48,8 @@ def index(request: HtmxRequest) -> HttpResponse:
     records, is_whole = found[:PAGE], walk.after is None and len(found) <= PAGE
     choices = Choices(NOUNS, AGES, [value for value, _ in ACTORS])
     counts = count_choices(query, visit.scope, choices, now=visit.now)
-    page = AuditPage(
+    page = compose_page(
         title="Audit log",
-        heading="Audit log",
         crumbs=(SETTINGS,),
         query=query,
         order=order,
@@ -80,6 +62,7 @@ def index(request: HtmxRequest) -> HttpResponse:
         nouns=[build_choice(query, "kind", noun, noun, counts) for noun in NOUNS],
         hints=suggest_names(query, "audit", visit.scope.project, found=bool(records)),
         periods=[build_choice(query, "since", *each, counts) for each in PERIODS.items()],
+        subpage="audit",
     )
     return rendering.respond(visit, "audit/index.html", "audit/_audit.html", page)
 

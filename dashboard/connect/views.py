@@ -1,6 +1,5 @@
 """Serve the page that connects an agent: a token, the lines that use it, and the first calls."""
 
-from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -13,14 +12,14 @@ from django.urls import reverse
 
 from dashboard.agents.listing import AGENTS
 from dashboard.connect import creation, queries
-from dashboard.connect.light import Arrival, Light, describe_clock, read_light
+from dashboard.connect.light import Arrival, describe_clock, read_light
 from dashboard.frame.access import may_open
 from dashboard.frame.live_updates import stamp_key
 from dashboard.frame.rendering import (
     HtmxRequest,
-    PageContext,
     Visit,
     begin_visit,
+    compose_page,
     is_unchanged,
     respond,
     unchanged,
@@ -29,7 +28,7 @@ from dashboard.lists.query_box import as_id
 from ledger import tokens
 from ledger.errors import Refusal
 from ledger.journal import stamp_of
-from ledger.models import Instruction, Project, Token
+from ledger.models import Project, Token
 from ledger.models.project import DEFAULT
 
 WAYS = (
@@ -70,33 +69,6 @@ HOOK_EVENTS = {
 }
 # Claude Code does not send SessionStart over HTTP.
 HTTP_EVENTS = HOOK_EVENTS["claude"][1:]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectPage(PageContext):
-    new_id: UUID
-    name: str
-    project: Project
-    projects: list[Project]
-    known: list[str]
-    error: str = ""
-    may_create: bool = True
-    people: list[str]
-    url: str
-    client_url: str
-    is_loopback: bool
-    way: str
-    ways: tuple[tuple[str, str], ...] = WAYS
-    hook_events: dict[str, tuple[str, ...]] = field(default_factory=lambda: HOOK_EVENTS)
-    http_events: tuple[str, ...] = HTTP_EVENTS
-    secret: str = ""
-    line_token: str = VARIABLE
-    token: Token | None = None
-    instruction: Instruction | None = None
-    arrival: Arrival | None = None
-    light: Light | None = None
-    clock: str = ""
-    light_key: str = ""
 
 
 def index(request: HtmxRequest) -> HttpResponse:
@@ -172,9 +144,8 @@ def show(
         name = token.agent.name if token and token.agent else queries.suggest_name(known)
     way = read_way(request.POST if "way" in request.POST else request.GET)
     arrival = queries.read_arrival(token, now=visit.now) if token else None
-    page = ConnectPage(
+    page = compose_page(
         title="Connect an agent",
-        heading="Connect an agent",
         crumbs=[AGENTS.crumb],
         status_code=status_code,
         new_id=new_id,
@@ -197,6 +168,9 @@ def show(
         light=read_light(arrival, now=visit.now, way=way) if arrival else None,
         clock=describe_clock(arrival.clock_ahead_s) if arrival else "",
         light_key=read_key(arrival, visit, way) if arrival else "",
+        ways=WAYS,
+        hook_events=HOOK_EVENTS,
+        http_events=HTTP_EVENTS,
     )
     return respond(visit, "connect/index.html", "connect/_connect.html", page)
 

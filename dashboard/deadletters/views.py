@@ -1,34 +1,18 @@
 """The page of one dead letter."""
 
-from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 from django.http import Http404
 
 from dashboard.actions import find_asked, list_allowed
-from dashboard.assignment import Comment, read_comments
+from dashboard.assignment import read_comments
 from dashboard.deadletters import queries
 from dashboard.deadletters.listing import DEADLETTERS
-from dashboard.frame.rendering import PageContext, Visit, live_page
+from dashboard.frame.rendering import PageContext, Visit, compose_page, live_page
 from dashboard.tasks import detail_queries
-from dashboard.wording.json_tree import Node, build_tree, json_size
-from ledger.models import DeadLetter, Failure, Task
+from dashboard.wording.json_tree import build_tree, json_size
+from ledger.models import DeadLetter
 from retries.verbs import dead_letters
-from retries.verbs.verb import Verb
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetterPage(PageContext):
-    letter: Any
-    row: Task
-    actions: list[Verb]
-    asked: Verb | None
-    comments: list[Comment]
-    failures: list[Failure]
-    waiting: int
-    payload: Node
-    payload_size: int
 
 
 @live_page(
@@ -38,12 +22,12 @@ class DeadLetterPage(PageContext):
     of=DeadLetter,
     row="letter_id",
 )
-def detail(visit: Visit, letter_id: UUID) -> DeadLetterPage:
+def detail(visit: Visit, letter_id: UUID) -> PageContext:
     letter = queries.find_deadletter(letter_id)
     if letter is None:
         raise Http404(f"There is no dead letter {letter_id}.")
     actions = list_allowed(dead_letters.VERBS, letter)
-    return DeadLetterPage(
+    return compose_page(
         title=f"{str(letter.task)[:60]} · Dead letter",
         heading=f"…{str(letter.pk)[-8:]}",
         crumbs=(DEADLETTERS.crumb,),

@@ -1,6 +1,5 @@
 """The inbox: the list of escalations, and one of them with its evidence and the answer panel."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -12,40 +11,25 @@ from dashboard.date_range import open_dates
 from dashboard.escalations import queries
 from dashboard.escalations.answer_form import NO_REPLY, Reply
 from dashboard.escalations.calls.decision import Decision, build_decision
-from dashboard.escalations.calls.evidence import CallEvidence
-from dashboard.escalations.evidence import (
-    ContextPreview,
-    InstructionEvidence,
-    TaskEvidence,
-    collect_evidence,
-    preview_context,
-)
+from dashboard.escalations.evidence import collect_evidence, preview_context
 from dashboard.escalations.inbox import filters
 from dashboard.escalations.inbox.address import read_address
 from dashboard.escalations.inbox.page import Inbox, read_inbox
-from dashboard.escalations.panel import (
-    AnswerForm,
-    GivenAnswer,
-    LastAnswer,
-    build_form,
-    describe_answer,
-    find_last_answer,
-)
-from dashboard.escalations.presence import Answering, find_answering, read_last_start
-from dashboard.escalations.rows import Listing, Tab, build_tabs, read_listing, read_state
-from dashboard.escalations.snooze_times import SnoozeTime, list_snooze_times
+from dashboard.escalations.panel import build_form, describe_answer, find_last_answer
+from dashboard.escalations.presence import find_answering, read_last_start
+from dashboard.escalations.rows import build_tabs, read_listing, read_state
+from dashboard.escalations.snooze_times import list_snooze_times
 from dashboard.frame.live_updates import hash_part, read_inbox_live_key
-from dashboard.frame.navigation import Scope, Shell
-from dashboard.frame.rendering import PageContext, Visit, live_page, wants_part
-from dashboard.lists.nearest_names import NameHints, suggest_names
+from dashboard.frame.navigation import Shell
+from dashboard.frame.rendering import PageContext, Visit, compose_page, live_page, wants_part
+from dashboard.lists.nearest_names import suggest_names
 from dashboard.lists.shared_queries import silent_after
 from dashboard.saved_views.strip import ViewStrip, parse_saved, read_views
 from ledger.authorization.permissions import may
-from ledger.models import Instruction, Task
 from retries.escalations.lifecycle import note_view
 from retries.escalations.record import load_record
 from retries.models import Escalation
-from retries.on_call.holders import Holder, describe_holder
+from retries.on_call.holders import describe_holder
 from retries.verbs import escalations
 from retries.verbs.verb import Verb
 
@@ -56,46 +40,14 @@ def read_key(now: datetime) -> str:
     return f"{read_inbox_live_key(now=now)}.{hash_part(read_last_start())}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InboxPage(PageContext):
-    scope: Scope
-    tabs: list[Tab]
-    inbox: Inbox | None  # set if the list shows the open escalations
-    views: ViewStrip | None  # the inbox's views, if it can be filtered
-    listing: Listing  # the list of snoozed or answered escalations
-    is_list: bool  # whether a phone shows the list instead of the escalation
-    is_hidden: bool  # whether the filter hides the shown escalation
-    poll: str  # the address that the page polls
-    is_missing: bool  # whether the escalation in the address does not exist
-    reply: Reply
-    silent_since: datetime
-    escalation: Escalation | None
-    row: Instruction | None
-    task: Task | None
-    answer_form: AnswerForm | None
-    decision: Decision | None  # the form of a permission request
-    answering: Answering | None  # another person who is typing an answer
-    answer: GivenAnswer | None
-    last_answer: LastAnswer | None  # the one given just before, while it can be undone
-    last_closed: Escalation | None  # set if no escalation is open
-    next_open: Escalation | None
-    snooze_times: list[SnoozeTime]
-    holder: Holder | None  # who has it by its policy, and what comes next
-    evidence: TaskEvidence | InstructionEvidence | CallEvidence | None
-    preview: ContextPreview | None
-    query: str  # the address's query string, which forms keep
-    hints: NameHints
-    bulk_verbs: tuple[Verb, ...]  # the bulk actions that the person may start
-
-
 @live_page(TEMPLATE, PART, current="escalations", read_key=read_key)
-def index(visit: Visit) -> InboxPage | HttpResponse:
+def index(visit: Visit) -> PageContext | HttpResponse:
     query = filters.parse(visit.request.GET.get("q", ""))
     return open_dates(visit.request, query, "opened") or build_page(visit)
 
 
 @live_page(TEMPLATE, PART, current="escalations", read_key=read_key)
-def detail(visit: Visit, escalation_id: UUID) -> InboxPage:
+def detail(visit: Visit, escalation_id: UUID) -> PageContext:
     escalation = queries.find_escalation(escalation_id, visit.scope.project, now=visit.now)
     # a script would treat a 404 as a lost connection
     status = 200 if escalation or wants_part(visit.request) else 404
@@ -109,7 +61,7 @@ def build_page(
     requested: UUID | None = None,
     reply: Reply = NO_REPLY,
     status_code: int = 200,
-) -> InboxPage:
+) -> PageContext:
     now, state = visit.now, read_state(visit)
     address = read_address(visit)
     inbox = None if state else read_inbox(visit, address, requested)
@@ -131,22 +83,26 @@ def build_page(
     query = inbox.link_query if inbox else listing.query
     listed = inbox.address.build() if inbox else query
     counts = inbox or listing.counts
-    return InboxPage(
+    return compose_page(
         title=page_title(visit.shell),
         heading="Escalations",
         status_code=status_code,
         scope=visit.scope,
         tabs=build_tabs(visit, state, snoozed=counts.snoozed, answered=counts.closed),
-        inbox=inbox,
+        inbox=inbox,  # set if the list shows the open escalations
+        # the inbox's views, if it can be filtered
         views=read_inbox_views(visit, inbox, escalation) if inbox and not inbox.is_small else None,
-        listing=listing,
-        is_list=is_list,
+        listing=listing,  # the list of snoozed or answered escalations
+        is_list=is_list,  # whether a phone shows the list instead of the escalation
+        # whether the filter hides the shown escalation
         is_hidden=bool(inbox and is_open and requested and not inbox.place),
+        # the address that the page polls
         poll=poll_url(
             escalation.pk if escalation else requested,
             listed if is_list else query,
             is_list=is_list,
         ),
+        # whether the escalation in the address does not exist
         is_missing=requested is not None and escalation is None,
         reply=reply,
         silent_since=now - silent_after(),
@@ -154,21 +110,26 @@ def build_page(
         row=row,
         task=escalation.task if escalation else None,
         answer_form=answer_form,
-        decision=decision,
+        decision=decision,  # the form of a permission request
+        # another person who is typing an answer
         answering=find_answering(escalation.pk, visit.request.user.get_username())
         if escalation and is_open
         else None,
         answer=describe_answer(escalation, reply, now=now) if escalation and not is_open else None,
+        # the one given just before, while it can be undone
         last_answer=find_last_answer(visit) if is_open else None,
+        # set if no escalation is open
         last_closed=None if escalation else queries.find_last_closed(visit.scope.project),
         next_open=find_next_open(inbox, escalation) if escalation and not is_open else None,
         snooze_times=list_snooze_times(now) if is_open else [],
+        # who has it by its policy, and what comes next
         holder=describe_holder(escalation, now=now) if escalation else None,
         evidence=collect_evidence(escalation, record, now=now) if escalation else None,
         preview=preview_context(escalation, record, answer_form.text)
         if escalation and record and answer_form
         else None,
-        query=query,
+        query=query,  # the address's query string, which forms keep
+        # the bulk actions that the person may start
         bulk_verbs=list_bulk_verbs(visit) if inbox else (),
         hints=suggest_names(
             inbox.query if inbox else listing.box,

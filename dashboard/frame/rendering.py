@@ -1,10 +1,10 @@
 """Answer a request with a page, with its live part alone, or with 204 if nothing has changed.
 
-A live page is a view that only reads: it takes a `Visit` and returns its `PageContext`, a frozen
-dataclass with one field per template variable. The decorator does the rest:
+A live page is a view that only reads: it takes a `Visit` and returns its `PageContext`, which
+`compose_page` makes from the template's variables. The decorator does the rest:
 
     @live_page("tasks/detail.html", "tasks/_task.html", current="tasks", of=Task, row="task_id")
-    def detail(visit: Visit, task_id: UUID) -> TaskPage: ...
+    def detail(visit: Visit, task_id: UUID) -> PageContext: ...
 
 A view that does more (forms, posts) makes its own `Visit` and calls `respond`.
 """
@@ -63,14 +63,33 @@ class Steps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageContext:
-    """The template variables of a page; each page adds its own."""
+    """The template variables of every page, and the `extra` ones of one."""
 
     title: str
     heading: str
     crumbs: Sequence[Crumb] = ()
     list_steps: Steps | None = None
     status_code: int = 200
-    extra: Mapping[str, Any] = field(default_factory=dict)  # variables of one kind of page
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+def compose_page(
+    *,
+    title: str,
+    heading: str = "",  # the title, if it is empty
+    crumbs: Sequence[Crumb] = (),
+    list_steps: Steps | None = None,
+    status_code: int = 200,
+    **variables: Any,
+) -> PageContext:
+    return PageContext(
+        title=title,
+        heading=heading or title,
+        crumbs=crumbs,
+        list_steps=list_steps,
+        status_code=status_code,
+        extra=variables,
+    )
 
 
 @dataclass(frozen=True)

@@ -1,32 +1,31 @@
 """The Insight page: what the history says about contexts, policies and tasks under way."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import Any
 
 from django.http import HttpResponse, HttpResponseBase
 
-from dashboard.charts.targets import MEASURES, TargetRow, list_targets
+from dashboard.charts.targets import MEASURES, list_targets
 from dashboard.frame import rendering
 from dashboard.frame.navigation import read_scope
-from dashboard.frame.rendering import HtmxRequest, PageContext
+from dashboard.frame.rendering import HtmxRequest, compose_page
 from dashboard.insight import queries
-from dashboard.insight.answers import AnswerRow, AnswerTime, find_typical, list_answers, list_times
-from dashboard.insight.combined import RowGroup, list_time_groups
-from dashboard.insight.costs import CostFigures, combine_costs
+from dashboard.insight.answers import find_typical, list_answers, list_times
+from dashboard.insight.combined import list_time_groups
+from dashboard.insight.costs import combine_costs
 from dashboard.insight.experiments import ExperimentRow, find_scale
-from dashboard.insight.idle import IdleFigures, combine_idle
+from dashboard.insight.idle import combine_idle
 from dashboard.insight.outcomes import list_outcomes, list_rules
-from dashboard.insight.periods import Period, compare_last, list_periods, list_units
-from dashboard.insight.permissions import PermissionWaits, combine_waits
-from dashboard.insight.policies import PolicyRow, list_policies
-from dashboard.insight.predictions import PredictionFigures, combine_figures, list_ids
+from dashboard.insight.periods import compare_last, list_periods, list_units
+from dashboard.insight.permissions import combine_waits
+from dashboard.insight.policies import list_policies
+from dashboard.insight.predictions import combine_figures, list_ids
 from dashboard.insight.ranges import DEFAULT, RANGES, list_ranges
-from dashboard.insight.reach import ReachRow, list_reach
+from dashboard.insight.reach import list_reach
 from dashboard.lists.export import export_records
 from ledger.database import server_time
-from ledger.models import Agent, Project
+from ledger.models import Project
 from retries.insight.experiments import (
     LEAST_ATTEMPTS,
     POINTS,
@@ -40,38 +39,6 @@ from retries.states import ContextElement
 SHARES = (10, 20, 50)
 # the panels of acknowledgments, and of tasks
 TARGETS = ("targets", "task_targets")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InsightPage(PageContext):
-    computed_at: datetime | None
-    experiments: list[ExperimentRow]
-    elements: list[tuple[str, str]]
-    free: list[Project]  # the projects without a running experiment
-    reason_length: int = REASON_LENGTH
-    shares: list[tuple[int, list[int]]]  # each with the attempts that show each difference
-    points: tuple[int, ...] = POINTS
-    typical: list[AnswerRow]
-    answers: list[AnswerRow]
-    answer_times: list[tuple[str, list[AnswerTime]]]  # by person and by policy
-    targets: list[TargetRow]
-    agents: list[Agent]
-    changed: TargetRow | None  # the target that the form changes
-    measures: list[tuple[str, str]]
-    reach: list[ReachRow]
-    times: list[RowGroup]
-    permissions: PermissionWaits
-    idle: IdleFigures
-    costs: CostFigures | None
-    units: list[tuple[str | None, str, bool]]
-    periods: list[Period]
-    comparison: str
-    range: str
-    ranges: list[tuple[str | None, str, bool]]
-    outcomes: list[RowGroup]
-    rules: RowGroup
-    policies: list[PolicyRow]
-    predictions: PredictionFigures
 
 
 def index(request: HtmxRequest) -> HttpResponse:
@@ -88,18 +55,21 @@ def index(request: HtmxRequest) -> HttpResponse:
     unit = "month" if request.GET.get("by") == "month" else "week"
     daily = [each.data for each in figures if each.panel == "days"]
     periods = list_periods(daily, unit=unit, today=visit.now.astimezone(UTC).date())
-    page = InsightPage(
+    page = compose_page(
         title="Insight",
-        heading="Insight",
         computed_at=min((each.computed_at for each in figures), default=None),
         experiments=experiments,
         elements=[(value, str(label)) for value, label in ContextElement.choices],
+        # the projects without a running experiment
         free=[each for each in ([project] if project else projects) if each.pk not in running],
+        # each with the attempts that show each difference
         shares=[(share, [*list_needed(share).values()]) for share in SHARES],
         typical=find_typical(answered),
         answers=list_answers(answered),
+        # by person and by policy
         answer_times=[(kind, list_times(answered, kind)) for kind in ("person", "policy")],
         targets=targets,
+        # the target that the form changes
         changed=next((each for each in targets if each.key == wanted), None),
         agents=queries.list_agents(project),
         measures=[(value, label) for value, (label, *_) in MEASURES.items()],
@@ -123,6 +93,8 @@ def index(request: HtmxRequest) -> HttpResponse:
             [(each.project.name, each.data) for each in figures if each.panel == "policies"]
         ),
         predictions=combine_figures(predicted, queries.find_tasks(list_ids(predicted))),
+        reason_length=REASON_LENGTH,
+        points=POINTS,
     )
     return rendering.respond(visit, "insight/index.html", "insight/_insight.html", page)
 

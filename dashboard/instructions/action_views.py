@@ -14,7 +14,7 @@ from django.urls import reverse, reverse_lazy
 
 from dashboard.actions import build_action_view, by_slug
 from dashboard.frame.navigation import Scope
-from dashboard.frame.rendering import Crumb, HtmxRequest, PageContext, Visit, begin_visit, respond
+from dashboard.frame.rendering import Crumb, HtmxRequest, Visit, begin_visit, compose_page, respond
 from dashboard.lists.compiled_queries import compiled
 from dashboard.lists.shared_queries import of_project
 from ledger import agents, instructions
@@ -72,11 +72,6 @@ class SendFields:
     projects: list[Project]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewInstructionPage(PageContext):
-    send: SendFields
-
-
 def new(request: HtmxRequest) -> HttpResponse:
     visit = begin_visit(request, current="instructions")
     if request.method != "POST":
@@ -113,9 +108,8 @@ def initial_values(request: HtmxRequest, scope: Scope) -> dict[str, Any]:
 
 
 def respond_with_form(visit: Visit, form: SendForm, *, status_code: int = 200) -> HttpResponse:
-    page = NewInstructionPage(
+    page = compose_page(
         title="New instruction",
-        heading="New instruction",
         crumbs=(CRUMB,),
         status_code=status_code,
         send=list_send_fields(form, visit.scope),

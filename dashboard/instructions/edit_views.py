@@ -1,6 +1,5 @@
 """Edit the text of a given-up instruction and send it as a new one."""
 
-from dataclasses import dataclass
 from uuid import UUID
 
 from django import forms
@@ -8,7 +7,7 @@ from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 
-from dashboard.frame.rendering import Crumb, HtmxRequest, PageContext, begin_visit, respond
+from dashboard.frame.rendering import Crumb, HtmxRequest, begin_visit, compose_page, respond
 from dashboard.instructions.action_views import CRUMB, address
 from ledger.errors import Invalid, Refusal
 from ledger.journal import stamp_of
@@ -34,13 +33,6 @@ class EditForm(forms.Form):
         return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EditPage(PageContext):
-    row: Instruction
-    form: EditForm
-    is_asked: bool  # an open escalation is answered with the text
-
-
 def edit(request: HtmxRequest, instruction_id: UUID) -> HttpResponse:
     visit = begin_visit(request, current="instructions")
     row = Instruction.objects.select_related("agent").filter(pk=instruction_id).first()
@@ -61,13 +53,13 @@ def edit(request: HtmxRequest, instruction_id: UUID) -> HttpResponse:
         text = "Sent with your text, at the front of the queue."
         messages.success(request, f"{text} {row.agent.name} gets it if it checks in.")
         return redirect(address(sent, visit.scope))
-    context = EditPage(
+    context = compose_page(
         title="Edit and send",
-        heading="Edit and send",
         crumbs=(CRUMB, Crumb(str(row.pk)[:8], page)),
         status_code=422 if posted else 200,
         row=row,
         form=form,
+        # an open escalation is answered with the text
         is_asked=Escalation.objects.open().filter(instruction=row).exists(),
     )
     return respond(visit, "instructions/form.html", "instructions/_edit.html", context)

@@ -4,15 +4,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from dashboard.agents.account_limits import AccountLimit
-from dashboard.frame.rendering import PageContext, Visit, live_page
+from dashboard.frame.rendering import PageContext, Visit, compose_page, live_page
 from dashboard.limits import queries
-from dashboard.limits.queries import Wait, WaitingTask
-from dashboard.lists.pagination import NumberedPage, fetch_numbered
+from dashboard.limits.queries import Wait
+from dashboard.lists.pagination import fetch_numbered
 from ledger import accounts
 from ledger.accounts import Account
 from ledger.models import AccountWindow
 from retries.budgets import reading
-from retries.budgets.reading import BudgetLine
 
 LISTED = 24
 BUDGETS = 24
@@ -39,20 +38,8 @@ class AccountCard:
         return min(found, key=lambda limit: limit.full_at) if found else None  # type: ignore[arg-type,return-value]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LimitsPage(PageContext):
-    cards: list[AccountCard]
-    numbered: NumberedPage[Account]
-    waits: list[Wait]
-    tasks_waiting: int
-    tasks: list[WaitingTask]
-    is_cut: bool  # more tasks may wait than are counted
-    budgets: list[BudgetLine]  # those that are used the most
-    many_projects: bool
-
-
 @live_page("limits/index.html", "limits/_limits.html", current="limits", of=AccountWindow)
-def index(visit: Visit) -> LimitsPage:
+def index(visit: Visit) -> PageContext:
     project, now = visit.scope.project, visit.now
     numbered = fetch_numbered(
         lambda start, end: accounts.list_most_used(
@@ -66,9 +53,8 @@ def index(visit: Visit) -> LimitsPage:
     names = {each.pk: each.name for each in visit.scope.projects if project is None}
     by_account = {(wait.project_id, wait.account): wait for wait in waits}
     waiting = sum(wait.tasks for wait in waits)
-    return LimitsPage(
+    return compose_page(
         title="Limits",
-        heading="Limits",
         cards=[
             AccountCard(
                 row,
@@ -83,7 +69,8 @@ def index(visit: Visit) -> LimitsPage:
         waits=waits,
         tasks_waiting=waiting,
         tasks=queries.list_waiting_tasks(project, now=now) if waiting else [],
-        is_cut=any(wait.is_cut for wait in waits),
+        is_cut=any(wait.is_cut for wait in waits),  # more tasks may wait than are counted
+        # those that are used the most
         budgets=reading.list_nearest(project, among=visit.scope.projects, now=now)[:BUDGETS],
         many_projects=project is None and visit.scope.is_choice,
     )

@@ -8,9 +8,9 @@ from django.conf import settings
 from django.http import Http404
 from django.urls import reverse, reverse_lazy
 
-from dashboard.frame.rendering import SETTINGS, Crumb, PageContext, Visit, live_page
+from dashboard.frame.rendering import SETTINGS, Crumb, PageContext, Visit, compose_page, live_page
 from dashboard.notifications import delivery_queries, queries
-from dashboard.notifications.sentences import Part, describe_rule
+from dashboard.notifications.sentences import describe_rule
 from retries.models import NotificationRule
 from retries.notifications.messages import wording as messages
 from retries.notifications.messages.wording import Facts, Message
@@ -51,24 +51,17 @@ class MessageExample:
     is_done: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessagesPage(PageContext):
-    rule: NotificationRule
-    parts: list[Part]
-    examples: list[MessageExample]
-
-
 @live_page(
     "notifications/messages.html",
     "notifications/_messages.html",
     current="settings",
     read_key=delivery_queries.read_key,
 )
-def index(visit: Visit, rule_id: UUID) -> MessagesPage:
+def index(visit: Visit, rule_id: UUID) -> PageContext:
     rule = queries.find_rule(rule_id)
     if rule is None:
         raise Http404(f"There is no notification rule {rule_id}.")
-    return MessagesPage(
+    return compose_page(
         title="Preview · Notifications",
         heading="Preview",
         crumbs=(SETTINGS, NOTIFICATIONS),

@@ -15,6 +15,7 @@ from dashboard.frame.rendering import (
     PageContext,
     Visit,
     begin_visit,
+    compose_page,
     live_page,
     respond,
 )
@@ -114,24 +115,6 @@ class DigestPreview:
         return cls(channel, message, figures.is_quiet)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotificationsPage(PageContext):
-    channels: list[ChannelEntry]
-    failing: int
-    off: int
-    rules: list[RuleEntry]
-    rules_on: int
-    new_rule: RuleEditor | None
-    channel_form: ChannelForm | None
-    edited_channel: Channel | None
-    digest: "DigestPreview | None"
-    secret: str
-    asked: tuple[str, str] | None  # what to delete: a noun and its id
-    open_escalations: int
-    quiet: QuietForm
-    projects: list[Project]
-
-
 def build_page(
     visit: Visit,
     *,
@@ -141,7 +124,7 @@ def build_page(
     secret: str = "",
     quiet: QuietForm | None = None,
     status_code: int = 200,
-) -> NotificationsPage:
+) -> PageContext:
     project, now, asks = visit.scope.project, visit.now, visit.request.GET
     may_edit = may_open(visit.request.user, "notification_rule")
     may_add = may_open(visit.request.user, "notification_channel")
@@ -162,9 +145,8 @@ def build_page(
         RuleEntry(each, describe_rule(each.row), editor if each.row.pk == edited else None)
         for each in listed
     ]
-    return NotificationsPage(
+    return compose_page(
         title="Notifications",
-        heading="Notifications",
         crumbs=(SETTINGS,),
         status_code=status_code,
         channels=entries,
@@ -177,7 +159,7 @@ def build_page(
         edited_channel=edited_channel,
         digest=digest,
         secret=secret,
-        asked=read_question(visit) if may_edit else None,
+        asked=read_question(visit) if may_edit else None,  # what to delete: a noun and its id
         open_escalations=0 if entries else queries.count_open_escalations(project),
         quiet=quiet or read_quiet_hours(visit),
         projects=list(visit.scope.projects),
@@ -192,7 +174,7 @@ def read_quiet_hours(visit: Visit) -> QuietForm:
 
 
 @live_page(TEMPLATE, PART, current="settings", read_key=delivery_queries.read_key)
-def index(visit: Visit) -> NotificationsPage:
+def index(visit: Visit) -> PageContext:
     return build_page(visit)
 
 

@@ -17,9 +17,9 @@ from dashboard.frame.access import may_open, takes_form
 from dashboard.frame.rendering import (
     SETTINGS,
     HtmxRequest,
-    PageContext,
     Visit,
     begin_visit,
+    compose_page,
     respond,
 )
 from dashboard.lists.query_box import as_id
@@ -133,21 +133,6 @@ class ListedRota:
     more: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OnCallPage(PageContext):
-    project: Project | None
-    projects: list[Project]
-    policies: list[EscalationPolicy]
-    rotas: list[ListedRota]
-    form: OnCallForm | None
-    asked: tuple[str, Any] | None  # what to delete
-    people: list[str]
-    groups: list[str]
-    unreachable: list[str]  # people whom no channel reaches
-    unanswered: list[tuple[str, str]]  # policies whose default answer is not given, and why
-    may_edit: bool
-
-
 def index(request: HtmxRequest) -> HttpResponse:
     return show(begin_visit(request, current="settings"))
 
@@ -160,9 +145,8 @@ def show(visit: Visit, form: OnCallForm | None = None) -> HttpResponse:
     directory = read_directory(project.pk) if project else Directory(())
     if form is None and may_edit and project:
         form = open_form(asks.get("edit", ""), [*policies, *rows])
-    page = OnCallPage(
+    page = compose_page(
         title="On call",
-        heading="On call",
         crumbs=(SETTINGS,),
         status_code=422 if form and form.errors else 200,
         project=project,
@@ -170,10 +154,13 @@ def show(visit: Visit, form: OnCallForm | None = None) -> HttpResponse:
         policies=policies,
         rotas=[list_duties(row, now=visit.now) for row in rows],
         form=form,
+        # what to delete
         asked=find_asked(asks.get("delete", ""), [*policies, *rows]) if may_edit else None,
         people=list(directory.people[:50]),
         groups=sorted(directory.groups)[:50],
+        # people whom no channel reaches
         unreachable=find_unreachable(policies, directory, project, now=visit.now),
+        # policies whose default answer is not given, and why
         unanswered=find_unanswered(policies, directory, now=visit.now),
         may_edit=may_edit,
     )

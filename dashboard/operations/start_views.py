@@ -1,6 +1,5 @@
 """The form of an action on many rows: it counts the rows, takes a reason, and starts the action."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import messages
@@ -17,13 +16,13 @@ from dashboard.frame.rendering import (
     Visit,
     back_to,
     begin_visit,
+    compose_page,
     respond,
 )
 from dashboard.frame.toasts import SHOWN_S, add_message
 from dashboard.lists.selection import list_url
 from dashboard.operations import queries
-from dashboard.operations.escalation_fields import EscalationFields, read_fields
-from dashboard.operations.queries import HeldAgent, NewAgent, StateCount
+from dashboard.operations.escalation_fields import read_fields
 from dashboard.operations.selections import NOUNS, ChosenRows, read_chosen
 from dashboard.sentences.operations import words_of
 from dashboard.wording.formatting import counted
@@ -35,38 +34,13 @@ from retries.escalations import typed_answers
 from retries.escalations.choices import FIX_LENGTH
 from retries.models import Operation
 from retries.operations.registry import find_verb
-from retries.operations.starting import SelectionCount, count_selection, start_operation, undo_time
+from retries.operations.starting import count_selection, start_operation, undo_time
 from retries.verbs.verb import Verb
 
 # fewer rows get a message in the list instead of the operation's page
 PAGE_FROM = 25
 # the form's fields that keep their values after a refusal
 TYPED = ("reason", "priority", "agent", "fix", "user")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperationQuestionPage(PageContext):
-    verb: Verb
-    words: Verb
-    chosen: ChosenRows
-    count: SelectionCount
-    states: list[StateCount]
-    held: list[HeldAgent]
-    waiting: int
-    takes_dependents: bool
-    takes_priority: bool
-    takes_fix: bool
-    takes_agent: bool
-    asked: EscalationFields | None
-    agents: list[NewAgent]
-    most_characters: int
-    is_dangerous: bool
-    undo_s: int
-    back: str
-    values: dict[str, str]
-    problem: str
-    can_start: bool
-    needs_reason: bool
 
 
 def new(request: HtmxRequest, verb_name: str) -> HttpResponse:
@@ -118,7 +92,7 @@ def show_question(
 
 def build_question(
     visit: Visit, verb: Verb, chosen: ChosenRows, *, back: str, problem: str
-) -> OperationQuestionPage:
+) -> PageContext:
     rows = chosen.rows(visit.scope.project)
     count = count_selection(verb.name, rows)
     agents = queries.list_new_agents(verb, rows, now=visit.now) if "agent" in verb.takes else []
@@ -129,7 +103,7 @@ def build_question(
     )
     place = place_of(chosen)
     has_fields = verb.noun == "escalation" or "user" in verb.takes
-    return OperationQuestionPage(
+    return compose_page(
         title=title,
         heading=title.rstrip("?"),
         crumbs=(Crumb(place.replace("deadletters", "dead letters").capitalize(), back),),

@@ -13,15 +13,15 @@ from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 
-from dashboard.agents.targets import Target, list_targets
+from dashboard.agents.targets import list_targets
 from dashboard.frame.access import refuse
 from dashboard.frame.navigation import read_scope
 from dashboard.frame.rendering import (
     Crumb,
     HtmxRequest,
-    PageContext,
     back_to,
     begin_visit,
+    compose_page,
     respond,
 )
 from dashboard.frame.toasts import SHOWN_S, add_message
@@ -58,18 +58,6 @@ class Held:
     instructions: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StopPage(PageContext):
-    agent: Agent
-    held: Held
-    targets: list[Target]
-    chosen: str  # the agent that gets the work
-    ticked: list[str]
-    reason: str
-    problem: str
-    undo_s: int
-
-
 def stop(request: HtmxRequest, agent_id: UUID) -> HttpResponse:
     agent = get_object_or_404(Agent.objects.select_related("project"), pk=agent_id)
     if missing := find_missing(request, agent):
@@ -94,7 +82,7 @@ def show(request: HtmxRequest, agent: Agent, *, problem: str = "") -> HttpRespon
     best = next((each.name for each in targets if not each.is_held), "")
     title = f"Stop {agent.name} and hand over its work"
     query = visit.scope.query
-    page = StopPage(
+    page = compose_page(
         title=title,
         heading="Stop",
         crumbs=(
@@ -105,7 +93,7 @@ def show(request: HtmxRequest, agent: Agent, *, problem: str = "") -> HttpRespon
         agent=agent,
         held=count_held(agent),
         targets=targets,
-        chosen=request.POST.get("agent", best),
+        chosen=request.POST.get("agent", best),  # the agent that gets the work
         ticked=[part for part in PARTS if not problem or part in request.POST],
         reason=request.POST.get("reason", ""),
         problem=problem,

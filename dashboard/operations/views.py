@@ -10,10 +10,9 @@ from django.urls import reverse
 from dashboard.frame import rendering
 from dashboard.frame.live_updates import stamp_key
 from dashboard.frame.navigation import read_scope
-from dashboard.frame.rendering import Crumb, HtmxRequest, PageContext, Visit
+from dashboard.frame.rendering import Crumb, HtmxRequest, PageContext, Visit, compose_page
 from dashboard.operations import queries
-from dashboard.operations.listing import OperationEntry, build_entry
-from dashboard.operations.queries import RefusedGroup, Subject
+from dashboard.operations.listing import build_entry
 from dashboard.operations.selections import NOUNS
 from dashboard.sentences.event_sentence import EventSentence
 from dashboard.sentences.operations import describe_operation_event
@@ -53,22 +52,6 @@ class Step:
     sentence: EventSentence
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperationPage(PageContext):
-    entry: OperationEntry
-    row: Operation
-    progress: Progress
-    changed: list[Subject]
-    refused: list[RefusedGroup]
-    steps: list[Step]
-    projects: list[str]
-    list_page: str
-    starts_in_s: int
-    gone: int  # rows that had changed before the operation was stored
-    answer: str  # the answer that it gives to escalations
-    ask_stop: bool
-
-
 def detail(request: HtmxRequest, operation_id: UUID) -> HttpResponse:
     # The part polls itself until the operation is over.
     scope, now = read_scope(request), server_time.now()
@@ -87,11 +70,11 @@ def build_live_key(row: Operation, now: datetime) -> str:
     return stamp_key(now, f"{row.state}.{row.changed}.{row.refused}")
 
 
-def build_page(row: Operation, *, now: datetime, ask_stop: bool) -> OperationPage:
+def build_page(row: Operation, *, now: datetime, ask_stop: bool) -> PageContext:
     entry = build_entry(row)
     done = row.changed + row.refused
     running = row.state == OperationState.RUNNING
-    return OperationPage(
+    return compose_page(
         title=f"{done:,} of {row.total:,} · {entry.title}" if running else entry.title,
         heading=entry.title,
         crumbs=(Crumb(LABELS[row.noun], reverse(f"dashboard:{PLACES[row.noun]}")),),
@@ -103,7 +86,8 @@ def build_page(row: Operation, *, now: datetime, ask_stop: bool) -> OperationPag
         steps=[Step(event, describe_operation_event(event)) for event in queries.list_steps(row)],
         projects=queries.list_project_names(row),
         list_page=f"dashboard:{PLACES[row.noun]}",
-        gone=row.matching - row.total,
+        gone=row.matching - row.total,  # rows that had changed before the operation was stored
+        # the answer that it gives to escalations
         answer=row.options["action"] if row.verb == ANSWER.name else "",
         starts_in_s=max(0, round((row.starts_at - now).total_seconds())),
         ask_stop=ask_stop and row.is_under_way,

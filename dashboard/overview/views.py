@@ -8,19 +8,18 @@ from uuid import UUID
 from django.utils.text import capfirst
 
 from dashboard.activity import queries as activity_queries
-from dashboard.activity.queries import EventEntry
 from dashboard.agents.fleet import is_capped, state_of, sum_waiting
 from dashboard.agents.presence import COUNTED, TrippedAgents
 from dashboard.agents.queries import annotate_agents, list_silent_agents, list_tripped_agents
 from dashboard.agents.rates import DAY, read_rates
 from dashboard.charts.markers import ChartMarkers, read_markers
-from dashboard.frame.rendering import PageContext, Visit, live_page
+from dashboard.frame.rendering import PageContext, Visit, compose_page, live_page
 from dashboard.insight.idle import IdleFigures, combine_idle
 from dashboard.overview import queries
 from dashboard.overview.breaker_marks import read_breaker_marks
 from dashboard.overview.figures import Tile, build_tiles
-from dashboard.overview.first_step import FirstStep, read_first_step
-from dashboard.overview.new_causes import NewCauses, list_new_causes
+from dashboard.overview.first_step import read_first_step
+from dashboard.overview.new_causes import list_new_causes
 from dashboard.overview.outcome_chart import (
     INSTRUCTIONS,
     TASKS,
@@ -31,10 +30,10 @@ from dashboard.overview.outcome_chart import (
     place_ticks,
 )
 from dashboard.overview.rising_patterns import RisingPattern, list_rising
-from dashboard.overview.stopped_agents import StoppedAgents, describe_stopped
+from dashboard.overview.stopped_agents import describe_stopped
 from dashboard.overview.trends import LAST_DAY, RANGES, Trend, TrendRange, read_trend
 from dashboard.overview.unusual_agents import UnusualAgent, list_unusual
-from dashboard.question_lines import Causes, OpenQuestions, list_oldest_questions, read_causes
+from dashboard.question_lines import Causes, list_oldest_questions, read_causes
 from dashboard.sentences.tasks import breaker_reason
 from dashboard.wording.badges import Badge, breaker_badge
 from ledger.models import Agent, Project
@@ -85,22 +84,8 @@ class History:
     rising: list[RisingPattern]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OverviewPage(PageContext):
-    new: NewCauses
-    questions: OpenQuestions  # questions that wait longer
-    total: int
-    causes: Causes | None
-    stopped: StoppedAgents
-    ranges: list[RangeLink]
-    events: list[EventEntry]
-    history: History | None  # None before the first task and instruction
-    first_step: FirstStep | None  # None after them
-    hides_first_steps: bool
-
-
 @live_page("overview/index.html", "overview/_overview.html", current="home")
-def index(visit: Visit) -> OverviewPage:
+def index(visit: Visit) -> PageContext:
     project, now = visit.scope.project, visit.now
     range = RANGES.get(visit.request.GET.get("range", ""), LAST_DAY)
     new = list_new_causes(project, now=now)
@@ -120,11 +105,11 @@ def index(visit: Visit) -> OverviewPage:
     first_step = None
     if not history and visit.scope.projects and not hides_first_steps:
         first_step = read_first_step(visit)
-    return OverviewPage(
+    return compose_page(
         title=page_title(total),
         heading="Overview",
         new=new,
-        questions=questions,
+        questions=questions,  # questions that wait longer
         total=total,
         causes=causes,
         stopped=describe_stopped(
@@ -140,8 +125,8 @@ def index(visit: Visit) -> OverviewPage:
         events=activity_queries.list_latest(project, most=EVENTS_SHOWN, quiet=True)
         if history
         else [],
-        history=history,
-        first_step=first_step,
+        history=history,  # None before the first task and instruction
+        first_step=first_step,  # None after them
         hides_first_steps=hides_first_steps,
     )
 

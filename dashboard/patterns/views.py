@@ -7,25 +7,20 @@ from uuid import UUID
 from django.http import Http404
 
 from dashboard.actions import list_allowed
-from dashboard.assignment import Comment, read_comments
-from dashboard.charts.markers import ChartMarkers, read_markers
+from dashboard.assignment import read_comments
+from dashboard.charts.markers import read_markers
 from dashboard.frame.live_updates import read_live_key
-from dashboard.frame.rendering import PageContext, Visit, live_page
+from dashboard.frame.rendering import PageContext, Visit, compose_page, live_page
 from dashboard.patterns import queries
 from dashboard.patterns.listing import PATTERNS
-from dashboard.patterns.queries import Days, Example, MarkerBefore
-from ledger.models import Agent
 from retries.failures import figures
 from retries.failures.fixes import reading as fixes
 from retries.failures.fixes import suggestions
 from retries.failures.fixes import verdicts as fix_verdicts
 from retries.failures.fixes.reading import FixState, LearnedFix
-from retries.failures.fixes.suggestions import Suggestion, WorkedFix
-from retries.failures.stuck_tasks import StuckTasks
-from retries.models import FailurePattern, Grouped
+from retries.models import FailurePattern
 from retries.states import Verdict
 from retries.verbs.patterns import IGNORE_TIMES, PAGE, RETRY
-from retries.verbs.verb import Verb
 
 FIXES_SHOWN = 20
 FIX_STATES = {
@@ -57,26 +52,6 @@ class ListedFix:
         return [FIX_VERBS[each] for each in fix_verdicts.list_moves(self.fix)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PatternPage(PageContext):
-    row: FailurePattern
-    stuck: StuckTasks
-    actions: list[Verb]
-    days: Days
-    markers: ChartMarkers
-    before: MarkerBefore | None
-    agents: list[Agent]
-    comments: list[Comment]
-    failures: list[Grouped]
-    examples: list[Example]
-    merged: list[str]
-    total: int
-    suggestion: Suggestion | None
-    worked_fixes: list[WorkedFix]
-    fixes: list[ListedFix]
-    times: tuple[tuple[int, str], ...] = tuple(IGNORE_TIMES.items())
-
-
 def read_detail_key(now: datetime) -> str:
     # the tasks that a pattern's page shows belong to any project
     return read_live_key(now=now, of=FailurePattern)
@@ -85,7 +60,7 @@ def read_detail_key(now: datetime) -> str:
 @live_page(
     "patterns/detail.html", "patterns/_pattern.html", current="patterns", read_key=read_detail_key
 )
-def detail(visit: Visit, pattern_id: UUID) -> PatternPage:
+def detail(visit: Visit, pattern_id: UUID) -> PageContext:
     row = queries.find_pattern(pattern_id)
     if row is None:
         raise Http404(f"There is no pattern {pattern_id}.")
@@ -93,7 +68,7 @@ def detail(visit: Visit, pattern_id: UUID) -> PatternPage:
     outcomes = fixes.fetch_outcomes([row.pk])
     learned = fixes.list_learned_fixes(row.pk, outcomes=outcomes)
     failures = queries.list_failures(row)
-    return PatternPage(
+    return compose_page(
         title=f"{row.template[:60]} · Pattern",
         heading=row.fingerprint[:8],
         crumbs=(PATTERNS.crumb,),
@@ -113,4 +88,5 @@ def detail(visit: Visit, pattern_id: UUID) -> PatternPage:
         suggestion=suggestions.suggest(failures[0].failure) if failures else None,
         worked_fixes=suggestions.list_worked_fixes(row.pk, outcomes=outcomes),
         fixes=[ListedFix(each) for each in learned[:FIXES_SHOWN]],
+        times=tuple(IGNORE_TIMES.items()),
     )

@@ -9,17 +9,17 @@ from dashboard.frame.access import may_open
 from dashboard.frame.rendering import (
     SETTINGS,
     HtmxRequest,
-    PageContext,
     Visit,
     begin_visit,
+    compose_page,
     respond,
 )
-from dashboard.lists.pagination import NumberedPage, read_numbered
+from dashboard.lists.pagination import read_numbered
 from dashboard.lists.query_box import as_id
 from dashboard.people import queries
 from dashboard.people.queries import ListedBrowser, ListedPerson
 from ledger.authorization.roles import Role
-from ledger.models import Invitation, Membership, Project, SignIn
+from ledger.models import Invitation, Membership, Project
 from ledger.people.invitations import DAYS
 
 ROLES_TABLE = (
@@ -38,30 +38,6 @@ class InvitationForm:
     days: int = DAYS[-1]
     error: str = ""
     email_error: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeoplePage(PageContext):
-    project: Project | None
-    projects: list[Project]
-    people: list[ListedPerson]
-    members: NumberedPage[Membership]
-    invitations: list[Invitation]
-    browsers: list[ListedBrowser]
-    browser_pages: NumberedPage[SignIn]
-    others: int  # the person's own other browsers
-    may_manage: bool
-    admins: list[str]  # some admins, for people who can't act
-    asked: ListedPerson | None  # the member to remove
-    asks_whom: bool  # whether the page asks whose browsers to end
-    signed_in: list[tuple[ListedPerson, int]]  # other members with their numbers of browsers
-    link: str  # a new invitation's link, shown once
-    invited: Invitation | None
-    is_again: bool  # the link replaces an older one
-    form: InvitationForm
-    roles: type[Role] = Role
-    roles_table: tuple[tuple[Role, bool, bool, bool], ...] = ROLES_TABLE
-    days: tuple[int, ...] = DAYS
 
 
 def index(request: HtmxRequest) -> HttpResponse:
@@ -92,9 +68,8 @@ def show(
         you=you, project=project if may_manage else None, now=visit.now
     )
     browsers = read_numbered(signed_in, request.GET, "browsers", size=queries.LISTED)
-    page = PeoplePage(
+    page = compose_page(
         title="People",
-        heading="People",
         crumbs=(SETTINGS,),
         status_code=status_code,
         project=project,
@@ -106,20 +81,28 @@ def show(
         ),
         browsers=[ListedBrowser(row, row.session_key == session_key) for row in browsers.rows],
         browser_pages=browsers,
+        # the person's own other browsers
         others=queries.count_others(you=you, session_key=session_key, now=visit.now),
         may_manage=may_manage,
+        # some admins, for people who can't act
         admins=queries.name_admins(project) if project and not may_manage else [],
+        # the member to remove
         asked=find_asked(project, request.GET.get("remove", ""), you) if may_manage else None,
+        # whether the page asks whose browsers to end
         asks_whom=may_manage and "end" in request.GET,
+        # other members with their numbers of browsers
         signed_in=(
             queries.list_signed_in(project, you=you, now=visit.now)
             if project and may_manage
             else []
         ),
-        link=link,
+        link=link,  # a new invitation's link, shown once
         invited=invited,
-        is_again=is_again,
+        is_again=is_again,  # the link replaces an older one
         form=form or InvitationForm(),
+        roles=Role,
+        roles_table=ROLES_TABLE,
+        days=DAYS,
     )
     return respond(visit, "people/index.html", "people/_people.html", page)
 

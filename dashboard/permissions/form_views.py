@@ -1,21 +1,13 @@
 """The form of a permission rule: what it would have decided is shown before it is saved."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 
-from dashboard.frame.rendering import (
-    Crumb,
-    HtmxRequest,
-    PageContext,
-    Visit,
-    begin_visit,
-    respond,
-)
+from dashboard.frame.rendering import Crumb, HtmxRequest, Visit, begin_visit, compose_page, respond
 from dashboard.lists.query_box import as_id
 from dashboard.lists.shared_queries import of_project
 from dashboard.permissions import queries
@@ -53,20 +45,6 @@ class RuleForm:
     def fingerprint(self) -> str:
         # The message does not change what a rule decides.
         return "\n".join(self.values.get(name, "").strip() for name in FIELDS if name != "message")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PermissionRuleFormPage(PageContext):
-    form: RuleForm
-    project: Project
-    projects: list[Project]
-    agents: list[str]
-    tools: tuple[str, ...]
-    trial: Trial | None
-    with_trial: list[Any]  # the first requests that it would have decided
-    against: PermissionState  # the state of a request that a person decided the other way
-    escalation: Escalation | None  # the escalation whose call the rule allows
-    back: str
 
 
 def new(request: HtmxRequest) -> HttpResponse:
@@ -182,9 +160,8 @@ def show(
     back = reverse("dashboard:escalation", args=[escalation.pk]) if escalation else ""
     heading = "Allow and remember" if escalation else "New permission rule"
     crumbs = (Crumb("Escalations", reverse("dashboard:escalations")),) if escalation else CRUMBS
-    page = PermissionRuleFormPage(
+    page = compose_page(
         title=heading,
-        heading=heading,
         crumbs=crumbs,
         status_code=422 if form.errors else 200,
         form=form,
@@ -193,9 +170,11 @@ def show(
         agents=list(names.values_list("name", flat=True)[:AGENTS_LISTED]),
         tools=TOOLS,
         trial=trial,
+        # the first requests that it would have decided
         with_trial=trial.newest[:REQUESTS_SHOWN] if trial else [],
+        # the state of a request that a person decided the other way
         against=PermissionState.DENIED if form.allows else PermissionState.ALLOWED,
-        escalation=escalation,
+        escalation=escalation,  # the escalation whose call the rule allows
         back=(back or reverse("dashboard:permission_rules")) + visit.scope.query,
     )
     return respond(visit, "permissions/form.html", "permissions/_form_page.html", page)

@@ -1,6 +1,5 @@
 """The page of one permission rule: what it decided, and for whom."""
 
-from dataclasses import dataclass
 from uuid import UUID
 
 from django.contrib import messages
@@ -11,35 +10,17 @@ from django.urls import reverse
 from dashboard.actions import build_action_view, by_slug, find_asked, list_allowed
 from dashboard.frame.access import may_open
 from dashboard.frame.navigation import read_scope
-from dashboard.frame.rendering import (
-    SETTINGS,
-    HtmxRequest,
-    PageContext,
-    begin_visit,
-    respond,
-)
-from dashboard.lists.pagination import NumberedPage
+from dashboard.frame.rendering import SETTINGS, HtmxRequest, begin_visit, compose_page, respond
 from dashboard.permissions import queries
 from dashboard.permissions.listing import PERMISSION_RULES
 from ledger.errors import Refusal
 from ledger.journal import stamp_of
-from retries.models import PermissionRequest, PermissionRule
 from retries.permissions import rules
 from retries.verbs import permission_rules
-from retries.verbs.verb import Verb
 
 CRUMBS = (SETTINGS, PERMISSION_RULES.crumb)
 VERBS = by_slug(permission_rules.VERBS)
 act = build_action_view(__name__, VERBS, page="permission_rule", returns=True)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PermissionRulePage(PageContext):
-    row: PermissionRule
-    actions: list[Verb]
-    asked: Verb | None
-    decided: NumberedPage[PermissionRequest]
-    may_change: bool
 
 
 def detail(request: HtmxRequest, permission_rule_id: UUID) -> HttpResponse:
@@ -49,7 +30,7 @@ def detail(request: HtmxRequest, permission_rule_id: UUID) -> HttpResponse:
         raise Http404(f"There is no permission rule {permission_rule_id}.")
     may_change = may_open(request.user, "permission_rule_act")
     actions = list_allowed(permission_rules.VERBS, row) if may_change else []
-    page = PermissionRulePage(
+    page = compose_page(
         title=f"{str(row)[:60]} · Permission rule",
         heading=str(row)[:120],
         crumbs=CRUMBS[-1:],

@@ -14,7 +14,7 @@ from django.urls import reverse
 from dashboard.charts.dependencies import key_of
 from dashboard.frame.access import PAGES
 from dashboard.frame.navigation import Scope
-from dashboard.frame.rendering import HtmxRequest, PageContext, Visit, begin_visit, respond
+from dashboard.frame.rendering import HtmxRequest, Visit, begin_visit, compose_page, respond
 from dashboard.plans.arrows import MARGIN, STEP, RowArrows, draw_arrows
 from dashboard.plans.listing import PLANS
 from ledger import planfile
@@ -181,19 +181,6 @@ class ImportProblem:
     questions: list[Question]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportPage(PageContext):
-    form: ImportForm
-    text: str
-    pairs: str  # the answers, with the one just given
-    mode: str
-    modes: Sequence[tuple[str, str]]
-    example: str
-    single_project: Project | None
-    preview: Preview | None
-    problem: ImportProblem | None
-
-
 def new(request: HtmxRequest) -> HttpResponse:
     visit = begin_visit(request, current="plans")
     if request.method != "POST":
@@ -326,14 +313,13 @@ def show(
 ) -> HttpResponse:
     values = getattr(form, "cleaned_data", {})
     projects = visit.scope.projects
-    page = ImportPage(
+    page = compose_page(
         title="Import a plan",
-        heading="Import a plan",
         crumbs=[PLANS.crumb],
         status_code=status,
         form=form,
         text=values.get("text", ""),
-        pairs=values.get("pairs", ""),
+        pairs=values.get("pairs", ""),  # the answers, with the one just given
         mode=values.get("mode") or CREATE,
         modes=MODES,
         example=EXAMPLE,

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from django.http import Http404
 from django.urls import reverse
 
-from dashboard.frame.rendering import Crumb, PageContext, Visit, live_page
+from dashboard.frame.rendering import Crumb, PageContext, Visit, compose_page, live_page
 from dashboard.plans.listing import PLANS
 from dashboard.plans.queries import find_plan_by_name
 from dashboard.plans.views import REF_LENGTH
 from dashboard.wording import badges
 from dashboard.wording.badges import Badge, task_badge
-from ledger.models import Plan, Task
+from ledger.models import Task
 from retries.renderings import plan_summary, state_queries
 from retries.renderings.plan_summary import Summary, TaskSummary
 
@@ -23,22 +23,13 @@ class Metric:
     percent: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanSummaryPage(PageContext):
-    plan: Plan
-    summary: Summary
-    metrics: list[Metric]
-    results: list[tuple[TaskSummary, Badge]]
-    markdown: str
-
-
 @live_page("plans/summary.html", "plans/_summary.html", current="plans", of=Task)
-def detail(visit: Visit, plan: str) -> PlanSummaryPage:
+def detail(visit: Visit, plan: str) -> PageContext:
     row = find_plan_by_name(plan, visit.scope.project)
     if row is None:
         raise Http404(f"There is no plan {plan[:REF_LENGTH]}.")
     summary = state_queries.build_summary(row)
-    return PlanSummaryPage(
+    return compose_page(
         title=f"{row.ref} · Retry summary",
         heading="Retry summary",
         crumbs=[PLANS.crumb, Crumb(row.ref, reverse("dashboard:plan", args=[row.pk]))],

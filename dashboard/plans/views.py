@@ -10,29 +10,26 @@ from django.shortcuts import redirect
 from django.urls import reverse
 
 from dashboard.actions import find_asked, list_allowed
-from dashboard.activity.queries import EventEntry
 from dashboard.charts.dependencies import NeedLink, TaskMark
-from dashboard.charts.times import Time
 from dashboard.frame.navigation import read_scope
-from dashboard.frame.rendering import PageContext, Visit, live_page
+from dashboard.frame.rendering import PageContext, Visit, compose_page, live_page
 from dashboard.lists.shared_queries import list_times
 from dashboard.plans import detail_queries, progress, queries, rows
-from dashboard.plans.common_failures import CommonFailure, count_identical, group_failures
+from dashboard.plans.common_failures import count_identical, group_failures
 from dashboard.plans.detail_queries import CarriedRow, PreviousRun
-from dashboard.plans.file_lines import FileAccount, read_file
-from dashboard.plans.flow_chart import FlowChart, draw_flow
+from dashboard.plans.file_lines import read_file
+from dashboard.plans.flow_chart import draw_flow
 from dashboard.plans.listing import PLANS
-from dashboard.plans.progress import Figure, ForecastLine, ProgressBar, TaskCounts
+from dashboard.plans.progress import ProgressBar, TaskCounts
 from dashboard.plans.rows import TaskRow, Wave
 from dashboard.plans.waves import find_blockers
 from ledger.models import Plan
 from ledger.states import TaskState
-from retries.budgets.reading import BudgetLine, list_of_plan
+from retries.budgets.reading import list_of_plan
 from retries.insight.forecasts import stored
 from retries.models import Escalation
 from retries.states import EscalationState
 from retries.verbs.plans import RESTART, VERBS
-from retries.verbs.verb import Verb
 
 MAX_CELLS = 120  # a plan with more tasks gets a bar
 TITLE_LENGTH = 60
@@ -73,40 +70,8 @@ class RunRow:
     bar: ProgressBar
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanPage(PageContext):
-    plan: Plan
-    counts: TaskCounts
-    actions: list[Verb]
-    asked: Verb | None  # the action whose question the page shows to a browser without scripts
-    bar: ProgressBar
-    agents: list[tuple[str, int]]
-    running: int
-    to_abort: int
-    to_restart: int
-    run_started_at: datetime
-    sentence: str
-    duration: str
-    forecast: ForecastLine | None
-    questions: Questions
-    figures: list[Figure]
-    times: list[Time]
-    flow: FlowChart | None
-    tasks: TaskList
-    by_attempts: bool
-    failures: list[CommonFailure]
-    failure_count: int
-    identical: int
-    proposed: list[TaskMark]
-    history: list[EventEntry]
-    activity: list[EventEntry]
-    runs: list[RunRow]
-    file: FileAccount | None
-    budgets: list[BudgetLine]
-
-
 @live_page("plans/detail.html", "plans/_plan.html", current="plans", of=Plan, row="plan_id")
-def detail(visit: Visit, plan_id: UUID) -> PlanPage:
+def detail(visit: Visit, plan_id: UUID) -> PageContext:
     plan = queries.find_plan(plan_id)
     if plan is None:
         raise Http404(f"There is no plan {plan_id}.")
@@ -127,7 +92,7 @@ def detail(visit: Visit, plan_id: UUID) -> PlanPage:
     can_restart = counts.states[TaskState.DONE] < counts.total == counts.over
     allowed = list_allowed(VERBS, plan)
     actions = [verb for verb in allowed if verb is not RESTART or can_restart]
-    return PlanPage(
+    return compose_page(
         title=" · ".join(filter(None, [questions.sentence, str(plan)[:TITLE_LENGTH]])),
         heading=str(plan),
         crumbs=[PLANS.crumb],
@@ -135,6 +100,7 @@ def detail(visit: Visit, plan_id: UUID) -> PlanPage:
         plan=plan,
         counts=counts,
         actions=actions,
+        # the action whose question the page shows to a browser without scripts
         asked=find_asked(visit.request, actions),
         bar=progress.build_bar(counts.states),
         agents=counts.agents.most_common(),

@@ -1,6 +1,5 @@
 """The Pools page, and the page of one pool."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -12,14 +11,12 @@ from django.shortcuts import redirect
 from django.urls import reverse
 
 from dashboard.activity import queries as activity_queries
-from dashboard.activity.queries import EventEntry
 from dashboard.agents.listing import AGENTS
-from dashboard.frame.rendering import Crumb, PageContext, Visit, live_page
-from dashboard.lists.pagination import NumberedPage, read_numbered
+from dashboard.frame.rendering import Crumb, PageContext, Visit, compose_page, live_page
+from dashboard.lists.pagination import read_numbered
 from dashboard.lists.shared_queries import of_project
 from dashboard.pools import queries
-from dashboard.pools.queries import QueuedTask
-from ledger.models import Agent, Project
+from ledger.models import Agent
 from ledger.pools.figures import COUNTED, MOST_DONE, Member, PoolFigures, read_figures
 from ledger.states import RetryOn
 
@@ -115,36 +112,13 @@ class PoolRow:
         return RETRY_ON[RetryOn(self.pool.retry_on)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolsPage(PageContext):
-    rows: list[PoolRow]
-    numbered: NumberedPage[Agent]
-    project: Project | None
-    projects: list[Project]
-    retry_choices: dict[RetryOn, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolPage(PageContext):
-    row: PoolRow
-    pool: Agent
-    queue: list[QueuedTask]
-    known_agents: list[str]
-    targets: list[str]
-    open_tasks: int
-    events: list[EventEntry]
-    retry_choices: dict[RetryOn, str]
-    member_verbs: Sequence[tuple[str, str, str]]
-
-
 @live_page("pools/index.html", "pools/_pools.html", current="agents", of=Agent)
-def index(visit: Visit) -> PoolsPage:
+def index(visit: Visit) -> PageContext:
     found = of_project(Agent.objects.pools(), visit.scope.project).order_by("name", "pk")
     numbered = read_numbered(found, visit.request.GET, "page", size=LISTED)
     names = {each.pk: each.name for each in visit.scope.projects if visit.scope.project is None}
-    return PoolsPage(
+    return compose_page(
         title="Pools",
-        heading="Pools",
         crumbs=[AGENTS.crumb],
         rows=build_rows(numbered.rows, names if visit.scope.is_choice else {}, now=visit.now),
         numbered=numbered,
@@ -155,7 +129,7 @@ def index(visit: Visit) -> PoolsPage:
 
 
 @live_page("pools/detail.html", "pools/_pool.html", current="agents", of=Agent)
-def detail(visit: Visit, pool_id: UUID) -> PoolPage | HttpResponse:
+def detail(visit: Visit, pool_id: UUID) -> PageContext | HttpResponse:
     pool: Any = Agent.objects.filter(pk=pool_id).select_related("project").first()
     if pool is None:
         raise Http404(f"There is no pool {pool_id}.")
@@ -164,7 +138,7 @@ def detail(visit: Visit, pool_id: UUID) -> PoolPage | HttpResponse:
     [row] = build_rows([pool], {}, now=visit.now)
     members = {each.member.name for each in row.members}
     names = queries.list_names(pool)
-    return PoolPage(
+    return compose_page(
         title=f"{pool.name} · Pool",
         heading=pool.name,
         crumbs=[AGENTS.crumb, pools_crumb(visit)],

@@ -1,6 +1,5 @@
 """A person's own page: theme, time zone, password, and where the person is signed in."""
 
-from dataclasses import dataclass
 from typing import Any, cast
 from zoneinfo import available_timezones
 
@@ -13,17 +12,11 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.debug import sensitive_post_parameters
 
-from dashboard.assignment import Mine, list_mine
+from dashboard.assignment import list_mine
 from dashboard.frame.access import TEXT, takes_form
 from dashboard.frame.navigation import read_scope
-from dashboard.frame.rendering import (
-    SETTINGS,
-    HtmxRequest,
-    PageContext,
-    begin_visit,
-    respond,
-)
-from dashboard.lists.pagination import NumberedPage, read_numbered
+from dashboard.frame.rendering import SETTINGS, HtmxRequest, begin_visit, compose_page, respond
+from dashboard.lists.pagination import read_numbered
 from dashboard.people import queries
 from dashboard.people.queries import ListedBrowser
 from dashboard.sign_in.throttle import WINDOW_SECONDS, count_attempt, reset_attempts
@@ -31,21 +24,6 @@ from ledger.journal import Kind, stamp_of
 from ledger.models import Preference, SignIn, Theme
 from ledger.people.browsers import end_browsers
 from ledger.people.members import record_person_event
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProfilePage(PageContext):
-    user: Any
-    mine: list[Mine]
-    theme: str
-    time_zone: str
-    time_zones: list[str]
-    browsers: list[ListedBrowser]
-    browser_pages: NumberedPage[SignIn]
-    others: int
-    form: PasswordChangeForm
-    throttled: bool
-    themes: type[Theme] = Theme
 
 
 def index(request: HtmxRequest) -> HttpResponse:
@@ -65,9 +43,8 @@ def show(
     session_key = request.session.session_key
     signed_in = queries.select_browsers(you=user.pk, now=visit.now)
     browsers = read_numbered(signed_in, request.GET, "browsers", size=queries.LISTED)
-    page = ProfilePage(
+    page = compose_page(
         title="Profile",
-        heading="Profile",
         crumbs=(SETTINGS,),
         status_code=status_code,
         user=user,
@@ -80,6 +57,7 @@ def show(
         others=queries.count_others(you=user.pk, session_key=session_key, now=visit.now),
         form=form,
         throttled=throttled,
+        themes=Theme,
     )
     return respond(visit, "profile/index.html", "profile/_profile.html", page)
 

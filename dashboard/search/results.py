@@ -14,8 +14,10 @@ from dashboard.search import exact, queries
 from dashboard.search.queries import MOST, Hits
 from dashboard.wording import badges
 from dashboard.wording.badges import Badge
+from ledger.models import Agent, Plan
 from ledger.states import TaskState
 from ledger.values.text import truncate
+from retries.models import FailurePattern
 from retries.verbs.agents import PAUSE, RESUME
 
 LENGTH = 160
@@ -48,6 +50,17 @@ class Result:
     detail: str = ""
     badge: Badge | None = None
     posts: bool = False  # the address changes something
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A row's texts in its result."""
+
+    id: Any
+    text: str
+    detail: str
+    key: str = ""
+    badge: Badge | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,33 +123,20 @@ def find_groups(text: str, kind: str, scope: Scope, may: MayOpen) -> Iterator[Gr
     if not words or query_box.as_id(text):
         return
     search = queries.prepare_search(words)
-    finders: dict[str, tuple[str, Callable[[], Group]]] = {
-        "tasks": ("tasks", lambda: task_group(queries.find_tasks(search, own), found, scope)),
-        "patterns": (
-            "patterns",
-            lambda: pattern_group(queries.find_patterns(words, project), found, scope),
-        ),
-        "escalations": (
-            "escalations",
-            lambda: escalation_group(queries.find_escalations(search, own), found, scope),
-        ),
-        "instructions": (
-            "instructions",
-            lambda: instruction_group(queries.find_instructions(search, own), found, scope),
-        ),
-        "agents": (
-            "agents",
-            lambda: agent_group(queries.find_agents(words, project), found, scope),
-        ),
-        "plans": (
-            "plans",
-            lambda: plan_group(queries.find_plans(words, project), found, scope),
-        ),
+    finders: dict[str, tuple[Callable[[], Hits], Callable[[Any], Shown]]] = {
+        "tasks": (lambda: queries.find_tasks(search, own), describe_task),
+        "patterns": (lambda: queries.find_patterns(words, project), describe_pattern),
+        "escalations": (lambda: queries.find_escalations(search, own), describe_escalation),
+        "instructions": (lambda: queries.find_instructions(search, own), describe_instruction),
+        "agents": (lambda: queries.find_agents(words, project), describe_agent),
+        "plans": (lambda: queries.find_plans(words, project), describe_plan),
     }
     # A noun's query runs only if its group is needed.
-    for name, (url_name, build) in finders.items():
-        if may(url_name) and kind in ("", name) and (group := build()).results:
-            yield group
+    for name, (find, describe) in finders.items():
+        if may(name) and kind in ("", name):
+            group = build_group(name, find(), describe, found, scope)
+            if group.results:
+                yield group
 
 
 def exact_result(url: str, text: str, scope: Scope) -> Result:
@@ -225,92 +225,58 @@ def page_url(name: str, id: Any, scope: Scope) -> str:
     return reverse(f"dashboard:{name}", args=[id]) + scope.query
 
 
-def task_group(hits: Hits, query: str, scope: Scope) -> Group:
+def build_group(
+    name: str, hits: Hits, describe: Callable[[Any], Shown], query: str, scope: Scope
+) -> Group:
     results = [
         Result(
-            page_url("task", row["id"], scope),
-            "n-tasks",
-            truncate(row["title"] or row["type"], LENGTH),
-            row["ref"] or f"…{str(row['id'])[-8:]}",
-            truncate(
-                (row["error"] if is_failing(row["state"]) else "")
-                or f"{row['agent']} · {row['project']}",
-                LENGTH,
-            ),
-            badges.task_badge(row["state"]),
+            page_url(name[:-1], shown.id, scope),
+            f"n-{name}",
+            truncate(shown.text, LENGTH),
+            shown.key,
+            truncate(shown.detail, LENGTH),
+            shown.badge,
         )
-        for row in hits.rows
+        for shown in map(describe, hits.rows)
     ]
-    return Group("tasks", "Tasks", results, hits.count, list_url("tasks", query, scope))
+    more = list_url(name, f"state:all {query}" if name == "patterns" else query, scope)
+    if hits.are_some:
+        results.append(Result(more, "search", f"Search all open {name}"))
+    return Group(name, name.capitalize(), results, hits.count, more, hits.are_some)
+
+
+def describe_task(row: dict[str, Any]) -> Shown:
+    detail = (row["error"] if is_failing(row["state"]) else "") or place_of(row)
+    key = row["ref"] or f"…{str(row['id'])[-8:]}"
+    badge = badges.task_badge(row["state"])
+    return Shown(row["id"], row["title"] or row["type"], detail, key, badge)
 
 
 def is_failing(state: str) -> bool:
     return state in (TaskState.ESCALATED, TaskState.FAILED, TaskState.RETRY)
 
 
-def escalation_group(hits: Hits, query: str, scope: Scope) -> Group:
-    results = [
-        Result(
-            page_url("escalation", row["id"], scope),
-            "n-escalations",
-            truncate(row["question"] or row["title"] or row["type"] or row["content"], LENGTH),
-            detail=truncate(row["error"] or f"{row['agent']} · {row['project']}", LENGTH),
-        )
-        for row in hits.rows
-    ]
-    more = list_url("escalations", query, scope)
-    if hits.are_some:
-        results.append(Result(more, "search", "Search all open escalations"))
-    return Group("escalations", "Escalations", results, hits.count, more, hits.are_some)
+def place_of(row: dict[str, Any]) -> str:
+    return f"{row['agent']} · {row['project']}"
 
 
-def instruction_group(hits: Hits, query: str, scope: Scope) -> Group:
-    results = [
-        Result(
-            page_url("instruction", row["id"], scope),
-            "n-instructions",
-            truncate(row["content"], LENGTH),
-            detail=f"to {row['agent']} · {row['project']}",
-            badge=badges.STATES.get(row["state"]),
-        )
-        for row in hits.rows
-    ]
-    more = list_url("instructions", query, scope)
-    return Group("instructions", "Instructions", results, hits.count, more)
+def describe_escalation(row: dict[str, Any]) -> Shown:
+    text = row["question"] or row["title"] or row["type"] or row["content"]
+    return Shown(row["id"], text, row["error"] or place_of(row))
 
 
-def pattern_group(hits: Hits, query: str, scope: Scope) -> Group:
-    results = [
-        Result(
-            page_url("pattern", row.pk, scope),
-            "n-patterns",
-            truncate(row.template, LENGTH),
-            detail=row.project.name,
-        )
-        for row in hits.rows
-    ]
-    more = list_url("patterns", f"state:all {query}", scope)
-    return Group("patterns", "Patterns", results, hits.count, more)
+def describe_instruction(row: dict[str, Any]) -> Shown:
+    badge = badges.STATES.get(row["state"])
+    return Shown(row["id"], row["content"], f"to {place_of(row)}", badge=badge)
 
 
-def agent_group(hits: Hits, query: str, scope: Scope) -> Group:
-    results = [
-        Result(page_url("agent", row.pk, scope), "n-agents", row.name, detail=row.project.name)
-        for row in hits.rows
-    ]
-    more = list_url("agents", query, scope)
-    return Group("agents", "Agents", results, hits.count, more)
+def describe_pattern(row: FailurePattern) -> Shown:
+    return Shown(row.pk, row.template, row.project.name)
 
 
-def plan_group(hits: Hits, query: str, scope: Scope) -> Group:
-    results = [
-        Result(
-            page_url("plan", row.pk, scope),
-            "n-plans",
-            truncate(row.title, LENGTH),
-            row.ref,
-            row.project.name,
-        )
-        for row in hits.rows
-    ]
-    return Group("plans", "Plans", results, hits.count, list_url("plans", query, scope))
+def describe_agent(row: Agent) -> Shown:
+    return Shown(row.pk, row.name, row.project.name)
+
+
+def describe_plan(row: Plan) -> Shown:
+    return Shown(row.pk, row.title, row.project.name, row.ref)

@@ -1,6 +1,5 @@
 """The search page, and the results that the command palette asks for while someone types."""
 
-from dataclasses import dataclass
 from functools import partial
 from urllib.parse import urlencode
 
@@ -10,26 +9,9 @@ from django.urls import reverse
 
 from dashboard.frame.access import may_open
 from dashboard.frame.navigation import Scope
-from dashboard.frame.rendering import HtmxRequest, PageContext, begin_visit, respond
+from dashboard.frame.rendering import HtmxRequest, begin_visit, compose_page, respond
 from dashboard.lists import query_box
 from dashboard.search import exact, results
-from dashboard.search.results import Group, Result
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchPage(PageContext):
-    text: str
-    groups: list[Group]
-    actions: list[Result]
-    words: list[str]
-    nearest: Result | None
-    every_url: str  # searches all rows for a short id; empty for other text
-    is_command: bool  # such as `pause coder`, which needs no results
-    kind: str = ""
-
-
-# what the palette shows of the page
-PARTS = ("text", "groups", "actions", "words", "nearest", "every_url", "is_command", "kind")
 
 
 def search(request: HtmxRequest) -> HttpResponse:
@@ -50,7 +32,7 @@ def search(request: HtmxRequest) -> HttpResponse:
     actions = results.list_actions(text, visit.scope, may, groups)
     is_command = not groups and any(action.posts for action in actions)
     is_lost = bool(text) and not groups and not is_command
-    page = SearchPage(
+    page = compose_page(
         title=f"{text} · Search" if text else "Search",
         heading="Search",
         text=text,
@@ -58,13 +40,13 @@ def search(request: HtmxRequest) -> HttpResponse:
         actions=actions,
         words=text.split(),
         nearest=results.find_nearest(text, visit.scope, may) if is_lost else None,
+        # searches all rows for a short id; empty for other text
         every_url=every_url(visit.scope, text) if is_lost and not is_whole else "",
-        is_command=is_command,
+        is_command=is_command,  # such as `pause coder`, which needs no results
         kind=kind,
     )
     if is_part:
-        context = {name: getattr(page, name) for name in PARTS}
-        return render(request, "search/_results.html", context)
+        return render(request, "search/_results.html", page.extra)
     return respond(visit, "search/index.html", "search/_search.html", page)
 
 

@@ -15,6 +15,7 @@ from dashboard.frame.rendering import (
     PageContext,
     Visit,
     begin_visit,
+    compose_page,
     live_page,
     respond,
     wants_part,
@@ -22,24 +23,10 @@ from dashboard.frame.rendering import (
 from dashboard.lists.query_box import clean
 from dashboard.sessions import detail_queries
 from dashboard.sessions.conversation import format_arguments, lay_out
-from dashboard.sessions.conversation_items import BatchLine, Item
-from dashboard.sessions.detail_queries import (
-    TABS,
-    Linked,
-    MessagePage,
-    Planning,
-    Todo,
-    Window,
-)
+from dashboard.sessions.conversation_items import BatchLine
+from dashboard.sessions.detail_queries import TABS, Todo, Window
 from dashboard.sessions.listing import SESSIONS
-from dashboard.sessions.rows import (
-    Buffer,
-    TodoCounts,
-    derive_state,
-    describe_buffer,
-    describe_todos,
-    join_numbers,
-)
+from dashboard.sessions.rows import derive_state, describe_buffer, describe_todos, join_numbers
 from dashboard.sessions.task_form import TaskForm, asked_form
 from dashboard.wording.formatting import clock_time, counted, duration
 from ledger.models import Session, SessionBatch, SessionTask
@@ -89,30 +76,6 @@ class BatchRow:
     says: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionPage(PageContext):
-    row: Session
-    state: str
-    span: str
-    began: datetime
-    window: Window
-    tabs: list[Tab]
-    page: MessagePage
-    items: list[Item]
-    first: int | None
-    buffer: Buffer
-    todos: list[TodoLine]
-    todo_counts: TodoCounts
-    planning: Planning
-    batches: list[BatchRow]
-    batch_count: int
-    failed_batch: BatchRow | None
-    linked: Linked | None
-    is_end: bool
-    task_form: TaskForm | None = None
-    gave_up: str = ""  # why a flush did not happen
-
-
 @live_page(
     "sessions/detail.html",
     "sessions/_session.html",
@@ -120,7 +83,7 @@ class SessionPage(PageContext):
     of=Session,
     row="session_id",
 )
-def detail(visit: Visit, session_id: UUID) -> SessionPage:
+def detail(visit: Visit, session_id: UUID) -> PageContext:
     return build_page(visit, find_or_404(session_id))
 
 
@@ -131,7 +94,7 @@ def build_page(
     task_form: TaskForm | None = None,
     gave_up: str = "",
     status_code: int = 200,
-) -> SessionPage:
+) -> PageContext:
     now, window = visit.now, read_window(visit.request)
     batches = number_batches(detail_queries.list_batches(row), now)
     page = detail_queries.list_messages(row, window, {each.row.pk: each.number for each in batches})
@@ -139,7 +102,7 @@ def build_page(
     is_end = page.later is None and window.is_whole
     todos = detail_queries.list_todos(row)
     lines = {each.number: BatchLine(each.number, each.state, each.says) for each in batches}
-    return SessionPage(
+    return compose_page(
         title=f"{str(row)[:60]} · Session",
         heading=truncate(str(row), 60),
         crumbs=(SESSIONS.crumb,),
@@ -171,7 +134,7 @@ def build_page(
         linked=detail_queries.find_attempt(page.messages),
         is_end=is_end,
         task_form=task_form or asked_form(visit.request, row, [each.row for each in todos]),
-        gave_up=gave_up,
+        gave_up=gave_up,  # why a flush did not happen
         status_code=status_code,
     )
 
@@ -257,13 +220,6 @@ def describe_batch(batch: SessionBatch, now: datetime) -> str:
 # ---- one message
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessagePageContext(PageContext):
-    row: Session
-    number: int
-    bodies: list[tuple[str, str, str]]  # heading, input, output
-
-
 def message(request: HtmxRequest, session_id: UUID, number: int) -> HttpResponseBase:
     """Show a message whole, or for a script only the input and output of its calls."""
     row = find_or_404(session_id)
@@ -278,13 +234,13 @@ def message(request: HtmxRequest, session_id: UUID, number: int) -> HttpResponse
     if wants_part(request):
         return render(request, "sessions/_bodies.html", {"bodies": bodies})
     visit = begin_visit(request, current="sessions")
-    page = MessagePageContext(
+    page = compose_page(
         title=f"Message {number} · Session",
         heading=f"Message {number}",
         crumbs=(SESSIONS.crumb, Crumb(truncate(str(row), 40), link_to(row, number))),
         row=row,
         number=number,
-        bodies=bodies,
+        bodies=bodies,  # heading, input, output
     )
     return respond(visit, "sessions/message.html", "sessions/_message.html", page)
 

@@ -1,7 +1,5 @@
 """Import the transcript that a coding agent wrote: upload a file, and read it as a session."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from django import forms
@@ -11,7 +9,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 
 from dashboard.frame.navigation import Scope
-from dashboard.frame.rendering import HtmxRequest, PageContext, Visit, begin_visit, respond
+from dashboard.frame.rendering import HtmxRequest, Visit, begin_visit, compose_page, respond
 from dashboard.sessions.listing import SESSIONS, TRACKERS
 from dashboard.wording.formatting import counted
 from ledger.errors import Refusal
@@ -56,16 +54,6 @@ class ImportForm(forms.Form):
                 self.add_error("agent", f"There is no agent “{name[:80]}” in {project}.")
             values["agent"] = agent
         return values
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportPage(PageContext):
-    form: ImportForm
-    agents: Sequence[tuple[str, str]]
-    trackers: Sequence[tuple[str, str]]
-    tracker: str
-    agent: str
-    single_project: Project | None
 
 
 def new(request: HtmxRequest) -> HttpResponse:
@@ -135,9 +123,8 @@ def list_agents(scope: Scope) -> list[tuple[str, str]]:
 
 def show(visit: Visit, form: ImportForm, *, status: int = 200) -> HttpResponse:
     projects = visit.scope.projects
-    page = ImportPage(
+    page = compose_page(
         title="Import a transcript",
-        heading="Import a transcript",
         crumbs=[SESSIONS.crumb],
         status_code=status,
         form=form,

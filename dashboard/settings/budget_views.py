@@ -1,6 +1,5 @@
 """The page of a project's budgets and of the prices of models."""
 
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 from uuid import UUID
@@ -14,9 +13,9 @@ from dashboard.frame.access import may_open
 from dashboard.frame.rendering import (
     SETTINGS,
     HtmxRequest,
-    PageContext,
     Visit,
     begin_visit,
+    compose_page,
     respond,
 )
 from dashboard.frame.toasts import tell_result
@@ -27,32 +26,13 @@ from ledger.models import AtLimit, Budget, BudgetPeriod, Plan, Project, Task
 from retries.budgets import asking, editing, prices, reading
 from retries.budgets.amounts import parse_amount
 from retries.budgets.editing import BudgetSpec, Scope
-from retries.budgets.prices import ListedPrice
-from retries.budgets.reading import MOST_LISTED, BudgetLine
+from retries.budgets.reading import MOST_LISTED
 from retries.budgets.shipped_prices import Price
 
 VERBS = ("change", "grant", "remove")
 PRICES = ("input", "output", "cache_read", "cache_write")
 FIELDS = ("scope", "name", "amount", "period", "at_limit", "zone")
 NAME_LENGTH = 129
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetsPage(PageContext):
-    project: Project | None
-    projects: list[Project]
-    budgets: list[BudgetLine]
-    has_more: bool
-    own_prices: list[ListedPrice]
-    shipped_prices: list[ListedPrice]
-    unpriced: list[BudgetLine]  # budgets in dollars that left out reports without a price
-    typed: dict[str, str]
-    error: str
-    may_change: bool
-    may_price: bool
-    today: date
-    periods: list[tuple[str, str]]
-    at_limits: list[tuple[str, str]]
 
 
 def index(request: HtmxRequest) -> HttpResponse:
@@ -66,9 +46,8 @@ def show(
     budgets = reading.list_of_project(project, now=now) if project else []
     listed = prices.list_prices(project.pk) if project else []
     user = visit.request.user
-    page = BudgetsPage(
+    page = compose_page(
         title="Budgets",
-        heading="Budgets",
         crumbs=(SETTINGS,),
         status_code=status,
         project=project,
@@ -77,6 +56,7 @@ def show(
         has_more=len(budgets) >= MOST_LISTED,
         own_prices=[each for each in listed if each.id],
         shipped_prices=[each for each in listed if not each.id],
+        # budgets in dollars that left out reports without a price
         unpriced=[line for line in budgets if line.budget.unpriced],
         typed=typed or {},
         error=error,

@@ -10,20 +10,13 @@ from django.urls import reverse
 from dashboard.form_values import quote_typed, read_whole_number
 from dashboard.frame.access import may_open
 from dashboard.frame.navigation import read_scope
-from dashboard.frame.rendering import (
-    SETTINGS,
-    HtmxRequest,
-    PageContext,
-    begin_visit,
-    respond,
-)
+from dashboard.frame.rendering import SETTINGS, HtmxRequest, begin_visit, compose_page, respond
 from dashboard.settings import policy_queries
 from dashboard.settings.policy_queries import Figures, ListedPolicy, ProofShare
 from dashboard.settings.policy_wording import BY_NAME, PolicyText, describe_lost
 from ledger.access import reasons
 from ledger.errors import Refusal, VersionMismatch
 from ledger.journal import stamp_of
-from ledger.models import Project
 from ledger.states import EvidenceLevel
 from retries.journal_readers import stored_values
 from retries.models import RetryPolicy
@@ -70,29 +63,14 @@ class ReasonChoice:
     is_required: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoliciesPage(PageContext):
-    project: Project | None
-    projects: list[Project]
-    policies: list[ListedPolicy]
-    version: int
-    asked: Question | None
-    may_switch: bool
-    least: int
-    reason_choices: list[ReasonChoice]
-    most_keys: int = stored_values.MOST_KEYS
-    days: int = replay.DAYS
-
-
 def index(request: HtmxRequest) -> HttpResponse:
     visit = begin_visit(request, current="settings")
     project = visit.scope.only
     row = editing.read_policies(project.pk) if project else RetryPolicy()
     listed = policy_queries.list_policies(project, row, now=visit.now) if project else []
     may_switch = may_open(request.user, "policy_switch")
-    page = PoliciesPage(
+    page = compose_page(
         title="Policies",
-        heading="Policies",
         crumbs=(SETTINGS,),
         project=row.project if project else None,
         projects=visit.scope.projects,
@@ -102,6 +80,8 @@ def index(request: HtmxRequest) -> HttpResponse:
         may_switch=may_switch,
         least=replay.LEAST_TASKS,
         reason_choices=list_reason_choices(row) if project else [],
+        most_keys=stored_values.MOST_KEYS,
+        days=replay.DAYS,
     )
     return respond(visit, "settings/policies.html", "settings/_policies.html", page)
 

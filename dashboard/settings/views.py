@@ -1,32 +1,22 @@
 """The Settings page, which is read-only: settings come from the environment."""
 
-from dataclasses import dataclass
-
 from django.http import HttpResponse
 
 from dashboard.frame import rendering
-from dashboard.frame.rendering import HtmxRequest, PageContext
+from dashboard.frame.rendering import HtmxRequest, compose_page
 from dashboard.settings import retention
-from dashboard.settings.limits import LIMITS, MECHANISMS, Limit, Mechanism
-from dashboard.settings.reference import GROUPS, Group
-from dashboard.settings.retention import RetentionStatus
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SettingsPage(PageContext):
-    limits: tuple[Limit, ...] = LIMITS
-    mechanisms: tuple[Mechanism, ...] = MECHANISMS
-    groups: tuple[Group, ...] = GROUPS
-    retention: RetentionStatus
-    archive: str
+from dashboard.settings.limits import LIMITS, MECHANISMS
+from dashboard.settings.reference import GROUPS
 
 
 def index(request: HtmxRequest) -> HttpResponse:
     visit = rendering.begin_visit(request, current="settings")
-    page = SettingsPage(
+    page = compose_page(
         title="Settings",
-        heading="Settings",
         retention=retention.fetch_status(),
         archive=retention.describe_archive(),
+        limits=LIMITS,
+        mechanisms=MECHANISMS,
+        groups=GROUPS,
     )
     return rendering.respond(visit, "settings/index.html", "settings/_settings.html", page)

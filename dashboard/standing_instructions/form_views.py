@@ -13,11 +13,11 @@ from django.urls import reverse
 
 from dashboard.form_values import read_whole_number
 from dashboard.frame.navigation import Scope
-from dashboard.frame.rendering import Crumb, HtmxRequest, PageContext, Visit, begin_visit, respond
+from dashboard.frame.rendering import Crumb, HtmxRequest, Visit, begin_visit, compose_page, respond
 from dashboard.lists.shared_queries import of_project
 from dashboard.standing_instructions import queries
 from dashboard.standing_instructions.form import RuleForm, empty_form, form_of, posted_form
-from dashboard.standing_instructions.recipes import BY_NAME, RECIPES, Recipe, fill
+from dashboard.standing_instructions.recipes import BY_NAME, RECIPES, fill
 from dashboard.standing_instructions.views import CRUMBS
 from ledger.errors import Refusal, VersionMismatch
 from ledger.journal import stamp_of
@@ -49,22 +49,6 @@ class EarlierTrial:
     @property
     def because(self) -> str:
         return next((each.text for each in self.trial.conditions if not each.holds), "")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuleFormPage(PageContext):
-    form: RuleForm
-    row: StandingInstruction | None
-    recipes: tuple[Recipe, ...]
-    recipe: str
-    projects: list[Project]
-    project: Project
-    agent_names: list[str]
-    samples: list[SampleChoice]
-    sample: str
-    trial: Trial | None
-    trial_error: str
-    earlier: list[EarlierTrial]
 
 
 def new(request: HtmxRequest) -> HttpResponse:
@@ -274,7 +258,7 @@ def show(
         sample = samples[0].text if samples else show_sample(RECIPES[0].sample)
     heading = "Edit rule" if row else "New rule"
     names = of_project(Agent.objects.all(), project).order_by("name")
-    page = RuleFormPage(
+    page = compose_page(
         title=f"{heading} · Standing instructions",
         heading=heading,
         crumbs=(*CRUMBS, Crumb(row.content[:60], reverse("dashboard:rule", args=[row.id])))

@@ -8,21 +8,20 @@ from django.http import Http404
 from django.urls import reverse_lazy
 
 from dashboard.actions import find_asked, list_allowed
-from dashboard.charts.markers import ChartMarkers, read_markers
+from dashboard.charts.markers import read_markers
 from dashboard.frame.access import may_open
-from dashboard.frame.rendering import Crumb, PageContext, Visit, live_page
+from dashboard.frame.rendering import Crumb, PageContext, Visit, compose_page, live_page
 from dashboard.sentences.event_sentence import EventSentence, EventSubject
 from dashboard.sentences.rules import describe_rule_event
 from dashboard.standing_instructions import queries
 from dashboard.standing_instructions.listing import RULES
-from dashboard.standing_instructions.queries import AgentRecord, Firing, ListedRule
-from dashboard.standing_instructions.records import DayChart, Record, draw_days
+from dashboard.standing_instructions.queries import ListedRule
+from dashboard.standing_instructions.records import Record, draw_days
 from dashboard.standing_instructions.wording import ONCE_PER, describe_rule
 from ledger.models import Event, StandingInstruction
 from ledger.models.standing_instruction import OncePer
 from retries.tasks.holds import MOST_HOLDS
 from retries.verbs import rules
-from retries.verbs.verb import Verb
 
 INSTRUCTIONS = Crumb("Instructions", reverse_lazy("dashboard:instructions"))
 CRUMBS = (INSTRUCTIONS, Crumb("Standing", reverse_lazy("dashboard:rules")))
@@ -51,28 +50,6 @@ class Change:
         return f"{at:%b} {at.day}: {said.who} {said.does}{said.tail}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RulePage(PageContext):
-    row: StandingInstruction
-    says: str
-    listed: ListedRule
-    actions: list[Verb]
-    asked: Verb | None
-    ranges: list[Choice]
-    record: Record
-    days: int
-    chart: DayChart
-    markers: ChartMarkers
-    firings: list[Firing]
-    agents: list[AgentRecord]
-    changes: list[Change]
-    open_count: int
-    once_per: str
-    may_edit: bool
-    may_act: bool
-    most_holds: int = MOST_HOLDS
-
-
 @live_page(
     "standing_instructions/detail.html",
     "standing_instructions/_rule.html",
@@ -80,7 +57,7 @@ class RulePage(PageContext):
     of=StandingInstruction,
     row="rule_id",
 )
-def detail(visit: Visit, rule_id: UUID) -> RulePage:
+def detail(visit: Visit, rule_id: UUID) -> PageContext:
     row = queries.find_rule(rule_id)
     if row is None:
         raise Http404(f"There is no rule {rule_id}.")
@@ -94,7 +71,7 @@ def detail(visit: Visit, rule_id: UUID) -> RulePage:
     ]
     may_act = may_open(visit.request.user, "rule_act")
     actions = list_allowed(rules.VERBS, row) if may_act else []
-    return RulePage(
+    return compose_page(
         title=f"{row.content[:60]} · Rule",
         heading=row.content[:120],
         crumbs=CRUMBS[1:],
@@ -116,6 +93,7 @@ def detail(visit: Visit, rule_id: UUID) -> RulePage:
         once_per=ONCE_PER[OncePer(row.once_per)],
         may_edit=may_open(visit.request.user, "rule_edit"),
         may_act=may_act,
+        most_holds=MOST_HOLDS,
     )
 
 

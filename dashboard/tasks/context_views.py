@@ -6,15 +6,10 @@ from uuid import UUID
 from django.http import Http404, HttpResponse
 from django.urls import reverse, reverse_lazy
 
-from dashboard.frame.rendering import Crumb, HtmxRequest, PageContext, begin_visit, respond
+from dashboard.frame.rendering import Crumb, HtmxRequest, begin_visit, compose_page, respond
 from dashboard.tasks import detail_queries
-from dashboard.tasks.context_comparison import (
-    ComparedElement,
-    ComparedLine,
-    compare_elements,
-    compare_lines,
-)
-from ledger.models import Attempt, Task
+from dashboard.tasks.context_comparison import compare_elements, compare_lines
+from ledger.models import Attempt
 from retries.models import StoredContext
 
 
@@ -35,17 +30,6 @@ class ToldContext:
         return bool(self.sha256) and not self.text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContextsPage(PageContext):
-    row: Task
-    attempts: list[Attempt]
-    first: ToldContext | None
-    second: ToldContext | None
-    elements: list[ComparedElement]
-    lines: list[ComparedLine]
-    is_same: bool
-
-
 def index(request: HtmxRequest, task_id: UUID) -> HttpResponse:
     # By default, the last two attempts are compared.
     visit = begin_visit(request, current="tasks")
@@ -60,7 +44,7 @@ def index(request: HtmxRequest, task_id: UUID) -> HttpResponse:
     ids = [each.pk for each in chosen if each]
     texts = dict(StoredContext.objects.filter(attempt__in=ids).values_list("attempt", "text"))
     first, second = (ToldContext(each, texts.get(each.pk, "")) if each else None for each in chosen)
-    page = ContextsPage(
+    page = compose_page(
         title=f"What attempts were told · {str(row)[:60]}",
         heading="What attempts were told",
         crumbs=(

@@ -11,50 +11,41 @@ from django.urls import reverse_lazy
 from dashboard import steps
 from dashboard.actions import find_asked, list_allowed
 from dashboard.agents.presence import breaker_state
-from dashboard.assignment import Comment, read_comments
+from dashboard.assignment import read_comments
 from dashboard.date_range import open_dates
-from dashboard.frame.rendering import Crumb, PageContext, Steps, Visit, live_page
-from dashboard.lists.nearest_names import NameHints, suggest_names
-from dashboard.lists.pagination import Page
+from dashboard.frame.rendering import Crumb, PageContext, Steps, Visit, compose_page, live_page
+from dashboard.lists.nearest_names import suggest_names
 from dashboard.lists.query_box import as_id
 from dashboard.lists.shared_queries import list_history
 from dashboard.lists.sorting import SORTABLE, Heading, build_headings, read_sort, read_sort_of
 from dashboard.saved_views.columns import read_columns
-from dashboard.saved_views.strip import ViewStrip, read_views
+from dashboard.saved_views.strip import read_views
 from dashboard.sentences.tasks import describe_cause, describe_outside
 from dashboard.tasks import detail_queries
 from dashboard.tasks import filters as task_filters
-from dashboard.tasks.attempt_comparison import (
-    ComparedAttempt,
-    ComparedRows,
-    compare_attempts,
-    list_rows,
-)
-from dashboard.tasks.dependency_graph import Graph, build_graph
-from dashboard.tasks.detail_queries import Conversation, Neighbors
-from dashboard.tasks.evidence import EvidenceCard, build_evidence
+from dashboard.tasks.attempt_comparison import compare_attempts, list_rows
+from dashboard.tasks.dependency_graph import build_graph
+from dashboard.tasks.evidence import build_evidence
 from dashboard.tasks.filters import TaskQuery
 from dashboard.tasks.listing import order
 from dashboard.tasks.listing.counts import TaskCounts, count_tasks
 from dashboard.tasks.listing.facet_counts import count_changes, count_patterns
 from dashboard.tasks.listing.facets import Facets, build_facets
 from dashboard.tasks.queries import OUTCOMES_SHOWN, fetch_headlines, filter_tasks
-from dashboard.tasks.timeline import Move, Timeline, build_timeline, list_moves, round_up
-from dashboard.tasks.waiting import Hold, describe_status, find_hold
-from dashboard.wording.json_tree import Node, build_tree, json_size
+from dashboard.tasks.timeline import Move, build_timeline, list_moves, round_up
+from dashboard.tasks.waiting import describe_status, find_hold
+from dashboard.wording.json_tree import build_tree, json_size
 from dashboard.wording.status_text import StatusText
 from ledger.authorization.permissions import may
 from ledger.models import Attempt, Event, Failure, Project, Task
 from ledger.moves import CHECKPOINT
 from ledger.states import BreakerState, TaskState
-from retries.budgets.reading import BudgetLine, list_of_task
+from retries.budgets.reading import list_of_task
 from retries.claiming.attempt_traces import link_to_trace
 from retries.failures.fixes.suggestions import Suggestion, suggest
 from retries.failures.grouping import headline_of
 from retries.insight.prediction_reads import find_task_predictions
 from retries.insight.predictions import Prediction
-from retries.models import AttemptDiff, Escalation
-from retries.retry_context.flaky import FlakyCheck
 from retries.tasks.outside_files import FIELD
 from retries.verbs import tasks
 from retries.verbs.verb import Verb
@@ -99,47 +90,8 @@ class FailureCard:
     pattern_id: UUID | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskPage(PageContext):
-    row: Task
-    due: StatusText
-    hold: Hold | None
-    budgets: list[BudgetLine]
-    holder: Task | None
-    can_retry: bool
-    actions: list[Verb]
-    asked: Verb | None
-    question: Escalation | None
-    is_probe: bool
-    attempts: list[Attempt]
-    live: Attempt | None
-    last: Attempt | None
-    conversations: list[Conversation]
-    traces: list[tuple[Attempt, str]]
-    traced: list[Attempt]
-    failures: list[Failure]
-    source: AttemptDiff | None
-    flaky: FlakyCheck | None
-    timeline: Timeline
-    by_work: bool
-    card: FailureCard | None
-    evidence: EvidenceCard | None
-    outside: list[str]
-    compared: list[ComparedAttempt]
-    compared_rows: ComparedRows
-    comments: list[Comment]
-    history: list[HistoryRow]
-    around: Neighbors
-    waiting: int
-    graph: Graph | None
-    prediction: Prediction | None
-    payload: Node
-    payload_size: int
-    result: Node
-
-
 @live_page("tasks/detail.html", "tasks/_task.html", current="tasks", of=Task, row="task_id")
-def detail(visit: Visit, task_id: UUID) -> TaskPage:
+def detail(visit: Visit, task_id: UUID) -> PageContext:
     row, now = detail_queries.find_task(task_id), visit.now
     if row is None:
         raise Http404(f"There is no task {task_id}.")
@@ -155,7 +107,7 @@ def detail(visit: Visit, task_id: UUID) -> TaskPage:
     by_work = visit.request.GET.get("timeline") != "clock"
     failures = detail_queries.failures_of(attempts)
     compared = compare_attempts(attempts, now=now)
-    return TaskPage(
+    return compose_page(
         title=f"{str(row)[:60]} · Task",
         heading=row.ref or f"…{str(row.pk)[-8:]}",
         crumbs=(CRUMB,),
@@ -279,24 +231,8 @@ class Entry:
     headline: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskListPage(PageContext):
-    query: TaskQuery
-    views: ViewStrip
-    facets: Facets
-    total: int | None
-    sort: str
-    can_sort: bool
-    columns: list[Column]
-    shown: set[str]
-    page: Page[Any]
-    entries: list[Entry]
-    bulk_verbs: tuple[Verb, ...]
-    hints: NameHints
-
-
 @live_page("tasks/index.html", "tasks/_tasks.html", current="tasks", of=Task)
-def index(visit: Visit) -> TaskListPage | HttpResponse:
+def index(visit: Visit) -> PageContext | HttpResponse:
     request, scope = visit.request, visit.scope
     query = task_filters.parse(request.GET.get("q", "")).seen_by(request.user)
     if (dated := open_dates(request, query, "changed")) is not None:
@@ -319,7 +255,7 @@ def index(visit: Visit) -> TaskListPage | HttpResponse:
     chosen = order.choose_sort(sort, is_common=counts.is_common)
     columns = build_columns(chosen, shown, of_one_project=scope.project is not None)
     headlines = fetch_headlines(page.rows) if "error" in shown else {}
-    return TaskListPage(
+    return compose_page(
         title=f"{query.text} · Tasks" if query.text else "Tasks",
         heading="Tasks",
         query=query,

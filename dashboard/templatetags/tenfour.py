@@ -168,9 +168,23 @@ def stylesheets(*names: str) -> SafeString:
 @cache
 def shortcut(label: str, *keys: str) -> SafeString:
     """Render a line of the keyboard shortcuts."""
+    return format_html("<div><dt>{}</dt><dd>{}</dd></div>", label, render_keys(keys))
+
+
+@register.simple_tag
+@cache
+def key_hints(*hints: str) -> SafeString:
+    """Render hints such as "G,T all tasks": keys with commas between them, and what they do."""
+    return SafeString("\n      ".join(render_hint(*hint.split(" ", 1)) for hint in hints))
+
+
+def render_hint(keys: str, does: str) -> SafeString:
+    return format_html("<span>{} {}</span>", render_keys(keys.split(",")), does)
+
+
+def render_keys(keys: Iterable[str]) -> SafeString:
     signs = ((icon("enter", label=key) if key == "Enter" else key,) for key in keys)
-    shown = format_html_join("", '<kbd class="kbd">{}</kbd>', signs)
-    return format_html("<div><dt>{}</dt><dd>{}</dd></div>", label, shown)
+    return format_html_join("", '<kbd class="kbd">{}</kbd>', signs)
 
 
 def register_badge(name: str, find: Callable[[str], badges.Badge]) -> None:

@@ -15,14 +15,14 @@ from dashboard.frame.live_updates import stamp_key
 from dashboard.frame.rendering import (
     SETTINGS,
     HtmxRequest,
-    PageContext,
     Visit,
     begin_visit,
+    compose_page,
     is_unchanged,
     respond,
     unchanged,
 )
-from dashboard.lists.pagination import NumberedPage, read_numbered
+from dashboard.lists.pagination import read_numbered
 from dashboard.lists.query_box import as_id
 from dashboard.tokens import queries
 from dashboard.tokens.queries import ListedToken
@@ -31,7 +31,7 @@ from ledger.access.scopes import SCOPES, TOKENS_WRITE
 from ledger.database import server_time
 from ledger.errors import Invalid, Refusal
 from ledger.journal import stamp_of
-from ledger.models import Project, Token
+from ledger.models import Token
 from ledger.models.token import TokenKind
 from ledger.schemas.tokens import MOST_DAYS
 
@@ -81,30 +81,6 @@ def read_form(posted: QueryDict) -> NewToken:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokensPage(PageContext):
-    project: Project | None
-    projects: list[Project]
-    tokens: list[ListedToken]
-    numbered: NumberedPage[Token]
-    text: str  # the text that a name must contain
-    counts: dict[str, int]
-    kind: str
-    may_manage: bool
-    rotated: ListedToken | None  # the token whose rotation the page asks about
-    revoked: ListedToken | None
-    form: NewToken | None
-    known_agents: list[str]
-    error: str
-    secret: str
-    token: Token | None  # the token with the shown secret
-    old: Token | None  # the token that the new one replaces
-    use_key: str
-    kinds: type[TokenKind] = TokenKind
-    scopes: tuple[str, ...] = tuple(sorted(SCOPES - {TOKENS_WRITE}))
-    overlaps: tuple[tuple[str, str], ...] = OVERLAPS
-
-
 def index(request: HtmxRequest) -> HttpResponse:
     return show(begin_visit(request, current="settings"))
 
@@ -128,28 +104,31 @@ def show(
     numbered = read_numbered(rows, given, "page", size=queries.LISTED)
     if may_manage and form is None and "new" in given:
         form = NewToken()
-    page = TokensPage(
+    page = compose_page(
         title="Tokens",
-        heading="Tokens",
         crumbs=(SETTINGS,),
         status_code=status_code,
         project=scope.only,
         projects=scope.projects,
         tokens=[ListedToken(row, visit.now) for row in numbered.rows],
         numbered=numbered,
-        text=text,
+        text=text,  # the text that a name must contain
         counts=queries.count_tokens(scope.project, now=visit.now),
         kind=kind,
         may_manage=may_manage,
+        # the token whose rotation the page asks about
         rotated=find_asked(visit, "rotate") if may_manage else None,
         revoked=find_asked(visit, "revoke") if may_manage else None,
         form=form,
         known_agents=queries.list_agents(scope.project) if form else [],
         error=error,
         secret=secret,
-        token=token,
-        old=old,
+        token=token,  # the token with the shown secret
+        old=old,  # the token that the new one replaces
         use_key=read_use_key(token, visit.now) if token else "",
+        kinds=TokenKind,
+        scopes=tuple(sorted(SCOPES - {TOKENS_WRITE})),
+        overlaps=OVERLAPS,
     )
     return respond(visit, "tokens/index.html", "tokens/_tokens.html", page)
 

@@ -1,6 +1,6 @@
 """Answer all escalations of a pattern: the form, its review, and the start of the operation."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from django.contrib import messages
 from django.db.models import Q
@@ -12,14 +12,7 @@ from dashboard.escalations.groups.answer import GroupAnswer, build_group_answer,
 from dashboard.escalations.inbox import filters
 from dashboard.escalations.inbox.address import read_address
 from dashboard.frame.access import may_use
-from dashboard.frame.rendering import (
-    Crumb,
-    HtmxRequest,
-    PageContext,
-    Visit,
-    begin_visit,
-    respond,
-)
+from dashboard.frame.rendering import Crumb, HtmxRequest, Visit, begin_visit, compose_page, respond
 from dashboard.lists.nearest_names import list_problems
 from dashboard.lists.query_box import term
 from ledger.errors import Refusal
@@ -28,11 +21,6 @@ from retries.models import Escalation, Operation
 from retries.operations.starting import start_operation
 from retries.states import Answer, EscalationState
 from retries.verbs.escalations import ANSWER
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupAnswerPage(PageContext):
-    answer: GroupAnswer
 
 
 def answer_all(request: HtmxRequest) -> HttpResponseBase:
@@ -90,9 +78,8 @@ def send(visit: Visit, answer: GroupAnswer) -> Operation:
 
 def show(visit: Visit, answer: GroupAnswer, *, status_code: int = 200) -> HttpResponse:
     title = f"Answer {len(answer.picked):,} escalations"
-    page = GroupAnswerPage(
+    page = compose_page(
         title=title,
-        heading=title,
         crumbs=(Crumb("Escalations", reverse("dashboard:escalations") + answer.inbox_query),),
         status_code=status_code,
         answer=answer,

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from secrets import token_hex
 from typing import Any
 from uuid import NAMESPACE_URL, UUID, uuid5
@@ -17,7 +16,7 @@ from pydantic import ValidationError
 
 from dashboard.frame.access import may_open
 from dashboard.frame.navigation import Scope
-from dashboard.frame.rendering import HtmxRequest, PageContext, Visit, begin_visit, respond
+from dashboard.frame.rendering import HtmxRequest, Visit, begin_visit, compose_page, respond
 from dashboard.lists.known_names import SOURCES
 from dashboard.lists.query_box import as_id
 from dashboard.tasks.forms.fields import (
@@ -125,20 +124,6 @@ def create_once(
     return UUID(json.loads(stored.body)), stored.replayed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewTaskPage(PageContext):
-    form: NewTaskForm
-    key: str
-    types: list[str]
-    agents: list[str]
-    single_project: Project | None
-    projects: list[Project]
-    earlier: list[Task]
-    source: Task | None
-    is_redacted: bool
-    zone: str
-
-
 def new(request: HtmxRequest) -> HttpResponse:
     visit = begin_visit(request, current="tasks")
     given = request.POST if request.method == "POST" else request.GET
@@ -230,9 +215,8 @@ def show(
     payload = form["payload"].value() or ""
     rows = list_of_type(form["type"].value() or "", project) if earlier is None else earlier
     key = visit.request.POST.get("key", "")[:32] or token_hex(16)
-    page = NewTaskPage(
+    page = compose_page(
         title="New task",
-        heading="New task",
         crumbs=(CRUMB,),
         status_code=status,
         form=form,

@@ -1,6 +1,5 @@
 """The form that changes a task and retries it; a failed one is replayed."""
 
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +11,7 @@ from django.urls import reverse, reverse_lazy
 from django.utils import timezone
 
 from dashboard.frame.access import may_open
-from dashboard.frame.rendering import Crumb, HtmxRequest, PageContext, begin_visit, respond
+from dashboard.frame.rendering import Crumb, HtmxRequest, begin_visit, compose_page, respond
 from dashboard.tasks import detail_queries
 from dashboard.tasks.forms.fields import (
     NO_BUDGET,
@@ -79,16 +78,6 @@ class RetryForm(TermsForm):
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryPage(PageContext):
-    row: Task
-    form: RetryForm
-    version: int
-    is_redacted: bool
-    agents: list[str]
-    zone: str
-
-
 def edit(request: HtmxRequest, task_id: UUID) -> HttpResponse:
     visit = begin_visit(request, current="tasks")
     row = detail_queries.find_task(task_id)
@@ -112,7 +101,7 @@ def edit(request: HtmxRequest, task_id: UUID) -> HttpResponse:
     if sent:
         messages.success(request, "The next attempt runs with these changes.")
         return redirect(reverse("dashboard:task", args=[sent]) + visit.scope.query)
-    context = RetryPage(
+    context = compose_page(
         title=f"Change and retry · {str(row)[:60]}",
         heading="Change and retry",
         crumbs=(

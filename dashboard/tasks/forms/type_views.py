@@ -9,7 +9,7 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 
-from dashboard.frame.rendering import HtmxRequest, PageContext, begin_visit, respond
+from dashboard.frame.rendering import HtmxRequest, begin_visit, compose_page, respond
 from dashboard.lists.known_names import SOURCES
 from dashboard.tasks.views import CRUMB
 from ledger.errors import Invalid, Refusal
@@ -34,22 +34,13 @@ class TypeRow:
     query: str  # finds its waiting tasks in the list
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TypesPage(PageContext):
-    project: Project | None
-    projects: list[Project]
-    rows: list[TypeRow]
-    is_cut: bool
-
-
 def index(request: HtmxRequest) -> HttpResponse:
     visit = begin_visit(request, current="tasks")
     single = visit.scope.projects[0] if len(visit.scope.projects) == 1 else None
     project = visit.scope.project or single
     counts = count_open(project) if project else Counter()
-    page = TypesPage(
+    page = compose_page(
         title="Types of tasks",
-        heading="Types of tasks",
         crumbs=(CRUMB,),
         project=project,
         projects=visit.scope.projects,

@@ -1,6 +1,5 @@
 """The spans of an attempt: a part of its task's page, loaded when it is opened, and a page."""
 
-from dataclasses import dataclass
 from uuid import UUID
 
 from django.http import Http404, HttpResponse
@@ -10,27 +9,18 @@ from django.urls import reverse, reverse_lazy
 from dashboard.frame.rendering import (
     Crumb,
     HtmxRequest,
-    PageContext,
     begin_visit,
+    compose_page,
     respond,
     wants_part,
 )
-from dashboard.tasks.spans.waterfall import SpanRow, build_waterfall
+from dashboard.tasks.spans.waterfall import build_waterfall
 from ledger.models import Attempt
 from retries.claiming.attempt_traces import link_to_trace
 from retries.models import AttemptSpan, AttemptTrace
 from retries.traces.otlp import is_id
 
 SPANS_SHOWN = 300
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpansPage(PageContext):
-    attempt: Attempt
-    trace: AttemptTrace | None
-    spans: list[SpanRow]
-    chosen: AttemptSpan | None
-    url: str
 
 
 def index(request: HtmxRequest, task_id: UUID, number: int) -> HttpResponse:
@@ -47,7 +37,7 @@ def index(request: HtmxRequest, task_id: UUID, number: int) -> HttpResponse:
         return render(request, "tasks/_waterfall.html", part)
     task, span = attempt.task, request.GET.get("span", "")
     visit = begin_visit(request, current="tasks")
-    page = SpansPage(
+    page = compose_page(
         title=f"Spans of attempt {number} · {str(task)[:60]}",
         heading=f"Spans of attempt {number}",
         crumbs=(
