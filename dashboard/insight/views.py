@@ -7,7 +7,13 @@ from typing import Any
 
 from django.http import HttpResponse, HttpResponseBase
 
-from dashboard.charts.targets import MEASURES, TargetRow, list_targets
+from dashboard.charts.targets import (
+    MEASURES,
+    SubjectGroup,
+    TargetRow,
+    list_subjects,
+    list_targets,
+)
 from dashboard.frame import rendering
 from dashboard.frame.navigation import read_scope
 from dashboard.frame.rendering import HtmxRequest, PageContext
@@ -26,7 +32,7 @@ from dashboard.insight.ranges import DEFAULT, RANGES, list_ranges
 from dashboard.insight.reach import ReachRow, list_reach
 from dashboard.lists.export import export_records
 from ledger.database import server_time
-from ledger.models import Agent, Project
+from ledger.models import Project
 from retries.insight.experiments import (
     LEAST_ATTEMPTS,
     POINTS,
@@ -55,7 +61,7 @@ class InsightPage(PageContext):
     answers: list[AnswerRow]
     answer_times: list[tuple[str, list[AnswerTime]]]  # by person and by policy
     targets: list[TargetRow]
-    agents: list[Agent]
+    subjects: list[SubjectGroup]
     changed: TargetRow | None  # the target that the form changes
     measures: list[tuple[str, str]]
     reach: list[ReachRow]
@@ -100,8 +106,13 @@ def index(request: HtmxRequest) -> HttpResponse:
         answers=list_answers(answered),
         answer_times=[(kind, list_times(answered, kind)) for kind in ("person", "policy")],
         targets=targets,
-        changed=next((each for each in targets if each.key == wanted), None),
-        agents=queries.list_agents(project),
+        changed=next((each for each in targets if (each.subject, each.measure) == wanted), None),
+        subjects=list_subjects(
+            queries.list_agents(project),
+            [(each.project, each.data) for each in figures if each.panel == "times"],
+            targets,
+            shows_project=project is None and len(projects) > 1,
+        ),
         measures=[(value, label) for value, (label, *_) in MEASURES.items()],
         times=list_time_groups([each.data for each in figures if each.panel == "times"]),
         reach=list_reach(

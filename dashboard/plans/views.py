@@ -12,6 +12,7 @@ from django.urls import reverse
 from dashboard.actions import find_asked, list_allowed
 from dashboard.activity.queries import EventEntry
 from dashboard.charts.dependencies import NeedLink, TaskMark
+from dashboard.charts.targets import TargetRow, read_figures
 from dashboard.charts.times import Time
 from dashboard.frame.navigation import read_scope
 from dashboard.frame.rendering import PageContext, Visit, live_page
@@ -91,6 +92,7 @@ class PlanPage(PageContext):
     questions: Questions
     figures: list[Figure]
     times: list[Time]
+    targets: list[TargetRow]
     flow: FlowChart | None
     tasks: TaskList
     by_attempts: bool
@@ -150,6 +152,7 @@ def detail(visit: Visit, plan_id: UUID) -> PlanPage:
         questions=questions,
         figures=progress.build_figures(counts, marks, failed, len(escalations), questions.count),
         times=list_times(plan),
+        targets=read_figures(plan.task_target_figure),
         flow=draw_flow(marks, failed),
         tasks=list_tasks(
             plan, marks, links, blockers, carried_rows, by_attempts=by_attempts, now=now
