@@ -8,7 +8,7 @@ from typing import Any, Self
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from ledger import journal
 from ledger.errors import Invalid
@@ -86,6 +86,17 @@ def remove_target(subject: Subject, *, stamp: Stamp, measure: str = Measure.ACK)
         if count:
             record(subject, measure, {}, stamp)
     return bool(count)
+
+
+def list_targets(project_id: UUID) -> list[AckTarget | TaskTarget]:
+    """Return a project's targets, those of agents by name first."""
+    acks = AckTarget.objects.filter(agent__project=project_id).select_related("agent")
+    # an earlier version stores an agent's target without its project
+    own = TaskTarget.objects.filter(Q(project=project_id) | Q(agent__project=project_id))
+    of_tasks = own.select_related("agent", "plan").order_by("agent__name", "type", "id")
+    of_agents = [*acks, *(each for each in of_tasks if each.agent)]
+    of_agents.sort(key=lambda each: each.agent.name if each.agent else "")
+    return [*of_agents, *(each for each in of_tasks if not each.agent)]
 
 
 def find_rows(subject: Subject, measure: str) -> tuple[QuerySet[Any], dict[str, Any]]:

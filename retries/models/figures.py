@@ -53,6 +53,9 @@ class AckTarget(models.Model):
     set_at = models.DateTimeField()
     set_by_name = models.CharField(max_length=64)
 
+    # as those of tasks have them
+    measure, type, plan = "ack", "", None
+
     class Meta:
         constraints = [
             models.CheckConstraint(
