@@ -70,7 +70,7 @@ from retries.api.sessions import attempt_output, traces
 from retries.api.sessions import imports as session_imports
 from retries.api.sessions import session as sessions
 from retries.api.sessions import tasks as session_tasks
-from retries.api.settings import budgets, on_call
+from retries.api.settings import budgets, on_call, targets
 
 logger = logging.getLogger(__name__)
 
@@ -137,6 +137,7 @@ ROUTERS = tuple(
         experiments,
         escalations,
         on_call,
+        targets,
         permissions,
         patterns,
         pattern_fixes,

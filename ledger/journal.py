@@ -125,6 +125,7 @@ class Kind(TextChoices):
     PRICE_REMOVED = "price.removed"
     PROJECT_CREATED = "project.created"
     PROJECT_POLICIES_CHANGED = "project.policies_changed"
+    PROJECT_TARGET_SET = "project.target_set"
     PROJECT_TYPE_PAUSED = "project.type_paused"
     PROJECT_TYPE_RESUMED = "project.type_resumed"
     PROJECT_EXPERIMENT_STARTED = "project.experiment_started"

@@ -44,6 +44,7 @@ TAGS = {
     "patterns": "Failures with the same error, across tasks and agents.",
     "policies": "What a project decides about failures that a retry may not fix.",
     "budgets": "Limits of tasks, plans and the project in tokens or dollars, and models' prices.",
+    "targets": "Shares of instructions, tasks, and attempts that should be in time.",
     "experiments": "Measurements of what an element of the retry context is worth.",
     "notifications": "Webhooks, channels for people, the rules that use them, and deliveries.",
     "operations": "Actions on many rows that people started, and their results.",

@@ -152,6 +152,7 @@ OPERATIONS: dict[str, set[str]] = {
     "standing_instructions_try": {"unknown_agent"},
     "standing_instructions_try_saved": {"unknown_agent"},
     "standing_instructions_update": LOCKED | {"invalid_transition", "unknown_agent"},
+    "targets_set": {"human_required", "not_found"},
     "tasks_assign": {"human_required"},
     "tasks_comment": IDEMPOTENT | {"human_required"},
     "tasks_abort": {"invalid_transition"},

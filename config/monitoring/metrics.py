@@ -313,7 +313,7 @@ def total_metrics(project_id: UUID | None) -> Iterator[Metric]:
         for row in stored:
             if row["metric"] == total.metric:
                 given = {**row["labels"], "project": row["project__name"]}
-                if "agent" in given:
+                if given.get("agent"):  # a target of a type or a plan is of no agent
                     given["agent"] = names.get(given["agent"], OTHER)
                 # a total that an earlier version stored may lack a label
                 values = tuple(given.get(label) or "" for label in labels)

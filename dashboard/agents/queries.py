@@ -24,7 +24,7 @@ from django.urls import reverse
 from dashboard.agents.account_limits import WINDOW_COLUMNS, AccountLimit
 from dashboard.agents.fleet import MOST_COUNTED, Run
 from dashboard.agents.presence import COUNTED, SilentAgents, TrippedAgents
-from dashboard.charts.targets import TargetRow
+from dashboard.charts.targets import TargetRow, read_figures
 from dashboard.lists.compiled_queries import compiled
 from dashboard.lists.query_box import quote_words
 from dashboard.lists.shared_queries import (
@@ -237,8 +237,7 @@ def parse_time(text: str | None) -> datetime | None:
 
 def list_targets(agent: Any) -> list[TargetRow]:
     """Return the targets of an agent that `find_agent` has read, with their error budgets."""
-    figures = (agent.target_figure, agent.task_target_figure)
-    return [TargetRow(row, each["least"]) for each in figures if each for row in each["rows"]]
+    return read_figures(agent.target_figure, agent.task_target_figure)
 
 
 def find_url(name: str, project: Project | None) -> str:

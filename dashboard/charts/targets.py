@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from dashboard.wording.formatting import counted, percent_text, rough_duration
+from ledger.models import Agent, Project
 
 # From this rate on, the budget of 30 days is gone in less than 15.
 FAST = 2.0
 WEEK_DAYS = 7
+MOST_OPTIONS = 200  # of each kind, in a form
 # by measure: its label, the cases that it counts, and how one of them meets the target
 MEASURES = {
     "ack": ("Acknowledgment", "instruction", "acknowledged"),
@@ -19,7 +21,7 @@ MEASURES = {
 
 @dataclass(frozen=True, slots=True)
 class TargetRow:
-    """An agent with its target, its error budget and how much of it is spent."""
+    """An agent, a type, or a plan with its target, its error budget and how much of it is spent."""
 
     data: Mapping[str, Any]
     least: int
@@ -30,8 +32,14 @@ class TargetRow:
         return str(self.data.get("measure", "ack"))
 
     @property
-    def key(self) -> tuple[str, str]:
-        return self.data["id"], self.measure
+    def kind(self) -> str:
+        # An earlier version stored the rows of agents alone, without a kind.
+        return str(self.data.get("kind", "agent"))
+
+    @property
+    def subject(self) -> str:
+        """The value of the form's field that names the agent, the type, or the plan."""
+        return subject_of(self.kind, self.data["id"], self.data.get("project", ""))
 
     @property
     def label(self) -> str:
@@ -105,9 +113,49 @@ class TargetRow:
         return {"Budget spent": "s-failed", "Burning fast": "f-timeout"}.get(self.state, "check")
 
 
+@dataclass(frozen=True, slots=True)
+class SubjectGroup:
+    """The agents, types, or plans that a form offers: each with its value and name."""
+
+    label: str
+    options: list[tuple[str, str]]
+
+
+def subject_of(kind: str, id: str, project_id: object) -> str:
+    # a type's name says nothing about its project, and may contain colons
+    return f"type:{project_id}:{id}" if kind == "type" else f"{kind}:{id}"
+
+
+def list_subjects(
+    agents: Sequence[Agent],
+    times: Sequence[tuple[Project, Mapping[str, Any]]],
+    targets: Sequence[TargetRow],
+    *,
+    shows_project: bool,
+) -> list[SubjectGroup]:
+    """Return the agents, and the types and plans with most attempts or with a target."""
+    groups = [SubjectGroup("Agents", [(f"agent:{each.pk}", each.name) for each in agents])]
+    for kind, label in (("type", "Types"), ("plan", "Plans")):
+        rows = [(row, project) for project, data in times for row in data[kind]["rows"]]
+        rows.sort(key=lambda each: -each[0]["n"])
+        options = {
+            subject_of(kind, row["id"], project.pk): (
+                f"{row['name']} · {project.name}" if shows_project else row["name"]
+            )
+            for row, project in rows[:MOST_OPTIONS]
+        }
+        own = {row.subject: row.data["name"] for row in targets if row.kind == kind}
+        groups.append(SubjectGroup(label, [*(own | options).items()]))
+    return [each for each in groups if each.options]
+
+
+def read_figures(*figures: Mapping[str, Any] | None) -> list[TargetRow]:
+    return [TargetRow(row, each["least"]) for each in figures if each for row in each["rows"]]
+
+
 def list_targets(figures: Sequence[Mapping[str, Any]]) -> list[TargetRow]:
-    # Agents that miss their target come first, then the names decide.
-    rows = [TargetRow(row, each["least"]) for each in figures for row in each["rows"]]
+    # Those that miss their target come first, then the names decide.
+    rows = read_figures(*figures)
     order = ("Budget spent", "Burning fast", "On target")
     return sorted(
         rows,

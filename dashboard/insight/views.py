@@ -6,7 +6,7 @@ from typing import Any
 
 from django.http import HttpResponse, HttpResponseBase
 
-from dashboard.charts.targets import MEASURES, list_targets
+from dashboard.charts.targets import MEASURES, list_subjects, list_targets
 from dashboard.frame import rendering
 from dashboard.frame.navigation import read_scope
 from dashboard.frame.rendering import HtmxRequest, compose_page
@@ -70,8 +70,13 @@ def index(request: HtmxRequest) -> HttpResponse:
         answer_times=[(kind, list_times(answered, kind)) for kind in ("person", "policy")],
         targets=targets,
         # the target that the form changes
-        changed=next((each for each in targets if each.key == wanted), None),
-        agents=queries.list_agents(project),
+        changed=next((each for each in targets if (each.subject, each.measure) == wanted), None),
+        subjects=list_subjects(
+            queries.list_agents(project),
+            [(each.project, each.data) for each in figures if each.panel == "times"],
+            targets,
+            shows_project=project is None and len(projects) > 1,
+        ),
         measures=[(value, label) for value, (label, *_) in MEASURES.items()],
         times=list_time_groups([each.data for each in figures if each.panel == "times"]),
         reach=list_reach(

@@ -25,7 +25,12 @@ def fetch_plan(plan_id: UUID) -> QuerySet[Any]:
     found = Plan.objects.filter(pk=plan_id).select_related("project").defer("source")
     forecast = RawSQL(OF_PLAN, (), output_field=JSONField())  # noqa: S611 - a constant
     times = figure_of("times", "$.plan.rows[*]")
-    return found.annotate(file_lines=F("source__lines"), forecast=forecast, time_figure=times)
+    return found.annotate(
+        file_lines=F("source__lines"),
+        forecast=forecast,
+        time_figure=times,
+        task_target_figure=figure_of("task_targets", "$.rows[*]"),
+    )
 
 
 def find_plan_by_name(name: str, project: Project | None) -> Plan | None:

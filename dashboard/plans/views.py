@@ -11,6 +11,7 @@ from django.urls import reverse
 
 from dashboard.actions import find_asked, list_allowed
 from dashboard.charts.dependencies import NeedLink, TaskMark
+from dashboard.charts.targets import read_figures
 from dashboard.frame.navigation import read_scope
 from dashboard.frame.rendering import PageContext, Visit, compose_page, live_page
 from dashboard.lists.shared_queries import list_times
@@ -116,6 +117,7 @@ def detail(visit: Visit, plan_id: UUID) -> PageContext:
         questions=questions,
         figures=progress.build_figures(counts, marks, failed, len(escalations), questions.count),
         times=list_times(plan),
+        targets=read_figures(plan.task_target_figure),
         flow=draw_flow(marks, failed),
         tasks=list_tasks(
             plan, marks, links, blockers, carried_rows, by_attempts=by_attempts, now=now

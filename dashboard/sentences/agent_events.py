@@ -1,6 +1,6 @@
 """Describe events of agents, tokens, projects and channels in sentences (pure)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -87,11 +87,7 @@ def describe_agent_event(event: Event, about: EventSubject) -> EventSentence:
             did = "changed" if data.get("characters") else "cleared"
             return plain("n-agents", actor, f"{did} the system prompt of {agent}")
         case Kind.AGENT_TARGET_SET:
-            kind, done = TARGETS.get(data.get("measure", "ack"), ("", "ended"))
-            if not data.get("percent"):
-                return plain("s-acked", actor, f"removed the {kind}target of {agent}")
-            share = f"{data['percent']}% {done} within {data.get('within_s')} s"
-            return plain("s-acked", actor, f"set the {kind}target of {agent}: {share}")
+            return plain("s-acked", actor, describe_target(data, agent))
         case Kind.AGENT_RESET:
             cancelled = counted(int(data.get("cancelled") or 0), "instruction")
             return plain("s-aborted", actor, f"reset {agent}", f": {cancelled} cancelled")
@@ -104,6 +100,14 @@ def describe_agent_event(event: Event, about: EventSubject) -> EventSentence:
         case Kind.AGENT_HEARD:
             return plain("beat", agent, "called again")
     return unknown(event)
+
+
+def describe_target(data: Mapping[str, Any], owner: str) -> str:
+    kind, done = TARGETS.get(data.get("measure", "ack"), ("", "ended"))
+    if not data.get("percent"):
+        return f"removed the {kind}target of {owner}"
+    share = f"{data['percent']}% {done} within {data.get('within_s')} s"
+    return f"set the {kind}target of {owner}: {share}"
 
 
 def describe_attention(agent: str, message: str) -> EventSentence:
@@ -202,6 +206,10 @@ def describe_project_event(event: Event) -> EventSentence:
             )
             reason = f": {data['reason']}" if data.get("reason") else ""
             return plain("project", actor, f"set the policies {changed}", reason)
+        case Kind.PROJECT_TARGET_SET:
+            noun = "plan" if data.get("plan") else "type"
+            does = describe_target(data, f"the {noun} {data.get(noun, '')}")
+            return plain("s-acked", actor, does)
         case Kind.PROJECT_TYPE_PAUSED | Kind.PROJECT_TYPE_RESUMED:
             did = "paused" if event.kind == Kind.PROJECT_TYPE_PAUSED else "resumed"
             note = f": {data['note']}" if data.get("note") else ""

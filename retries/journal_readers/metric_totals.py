@@ -45,15 +45,19 @@ BEFORE = f"""join lateral (
 # the cases that a target `g` counts, as Insight does: the event settles an instruction, is a task's
 # first claim, or ends an attempt
 TARGET_CASES = f"""cross join lateral (
-        select g.agent_id as agent, 'ack' as measure, g.percent, {IS_ACKNOWLEDGED_IN_TIME} as is_met
+        select g.agent_id as agent, '' as type, null as plan, 'ack' as measure, g.percent,
+            {IS_ACKNOWLEDGED_IN_TIME} as is_met
         from retries_acktarget g join ledger_instruction i
             on i.id = e.subject_id and i.tracked and {IS_SETTLED}
         where g.agent_id = e.agent_id and e.subject_type = 'instruction'
             and e.to_state = i.state
         union all
-        select g.agent_id, g.measure, g.percent,
+        select g.agent_id, g.type, case when g.plan_id is not null then p.ref end, g.measure,
+            g.percent,
             case g.measure when 'wait' then {WAIT_SECONDS} else {RUN_SECONDS} end <= g.within_s
-        from ledger_attempt a join retries_tasktarget g on g.agent_id = a.agent_id {OF_ATTEMPT}
+        from ledger_attempt a {OF_ATTEMPT}
+            join retries_tasktarget g on (g.project_id = e.project_id or g.project_id is null)
+                and (g.agent_id = a.agent_id or g.type = t.type or g.plan_id = t.plan_id)
         where a.task_id = e.subject_id and a.number = (e.data ->> 'attempt')::int
             and e.subject_type = 'task' and case g.measure
             when 'wait' then e.kind = '{Kind.TASK_CLAIMED}' and a.number = 1
@@ -175,7 +179,7 @@ TOTALS = (
     Total(
         "tenfour_target_burn",
         "Cases of targets: 0 if in time, else 1 / (1 - target). The mean is the burn rate.",
-        {"agent": "c.agent", "measure": "c.measure"},
+        {"agent": "c.agent", "type": "c.type", "plan": "c.plan", "measure": "c.measure"},
         "c.is_met is not null",
         TARGET_CASES,
         "case when c.is_met then 0 else 100.0 / (100 - c.percent) end",

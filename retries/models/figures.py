@@ -4,6 +4,7 @@ from django.db import models
 from django.db.models import Q
 
 from ledger.models import Agent, Plan, Project
+from ledger.models.fields import key
 
 
 class InsightFigure(models.Model):
@@ -52,6 +53,9 @@ class AckTarget(models.Model):
     set_at = models.DateTimeField()
     set_by_name = models.CharField(max_length=64)
 
+    # as those of tasks have them
+    measure, type, plan = "ack", "", None
+
     class Meta:
         constraints = [
             models.CheckConstraint(
@@ -73,14 +77,34 @@ class Measure(models.TextChoices):
 
 
 class TaskTarget(models.Model):
-    """The target of an agent for its tasks: a share of them, and the time that each may take.
+    """The target of an agent, a type, or a plan for tasks: a share, and the time each may take.
 
     The time is that to a task's first claim, or that of an attempt. Only `retries.insight.targets`
     writes it.
     """
 
-    pk = models.CompositePrimaryKey("agent_id", "measure")
-    agent = models.ForeignKey(Agent, models.CASCADE, db_index=False, related_name="task_targets")
+    id = key()
+    project = models.ForeignKey(
+        Project,
+        models.CASCADE,
+        null=True,
+        db_index=False,
+        help_text="null: an earlier version set it, for an agent",
+    )
+    agent = models.ForeignKey(
+        Agent,
+        models.CASCADE,
+        null=True,
+        db_index=False,
+        related_name="task_targets",
+        help_text="null: of a type or a plan",
+    )
+    type = models.CharField(
+        max_length=64, db_default="", help_text="of tasks; empty: of an agent or a plan"
+    )
+    plan = models.ForeignKey(
+        Plan, models.CASCADE, null=True, db_index=False, help_text="null: of an agent or a type"
+    )
     measure = models.CharField(
         max_length=4, choices=[each for each in Measure.choices if each[0] != Measure.ACK]
     )
@@ -94,7 +118,18 @@ class TaskTarget(models.Model):
             models.CheckConstraint(
                 condition=Q(percent__gte=1, percent__lte=99, within_s__gte=1),
                 name="task_target_possible",
-            )
+            ),
+            models.CheckConstraint(
+                condition=Q(agent__isnull=False, type="", plan__isnull=True)
+                | Q(agent__isnull=True, type="", plan__isnull=False, project__isnull=False)
+                | (Q(agent__isnull=True, plan__isnull=True, project__isnull=False) & ~Q(type="")),
+                name="task_target_of_one_subject",
+            ),
+            models.UniqueConstraint(
+                fields=["project", "agent", "type", "plan", "measure"],
+                name="task_target_once",
+                nulls_distinct=False,
+            ),
         ]
 
     def __str__(self) -> str:

@@ -38,6 +38,7 @@ def delete_plans(ids: Sequence[UUID]) -> None:
         task_rows.delete_tasks(tasks)
     sql.run("delete from retries_planforecast where plan_id = any(%(ids)s)", ids=list(ids))
     sql.run("delete from ledger_budget where plan_id = any(%(ids)s)", ids=list(ids))
+    sql.run("delete from retries_tasktarget where plan_id = any(%(ids)s)", ids=list(ids))
     sql.run("delete from ledger_plan where id = any(%(ids)s)", ids=list(ids))
 
 

@@ -179,6 +179,7 @@ LATER = (
     "deliveries_",
     "experiments_",
     "insight_",
+    "targets_",
     "notification_",
     "operations_",
     "patterns_list_fixes",

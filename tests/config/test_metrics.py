@@ -46,7 +46,7 @@ METRICS: dict[str, tuple[str, set[str]]] = {
     "tenfour_task_attempts": ("histogram", {"project", "outcome"}),
     "tenfour_decisions": ("counter", {"project", "decision", "reason"}),
     "tenfour_claim_wait_seconds": ("histogram", {"project", "agent"}),
-    "tenfour_target_burn": ("histogram", {"project", "agent", "measure"}),
+    "tenfour_target_burn": ("histogram", {"project", "agent", "type", "plan", "measure"}),
     "tenfour_claims": ("counter", {"result"}),
     "tenfour_heartbeats": ("counter", {"agent"}),
     "tenfour_leases_expired": ("counter", {"project", "agent"}),
@@ -128,7 +128,9 @@ def live_through(agent: Agent, coder: Api, operator: Api, settings: Any) -> None
     now, stamp = timezone.now(), Stamp(SYSTEM)
     membership.create("pool", members=[agent], project=agent.project, stamp=stamp)
     for measure in Measure.values:
-        targets.set_target(agent, percent=95, within_s=60, stamp=stamp, measure=measure)
+        targets.set_target(
+            targets.Subject.of_agent(agent), percent=95, within_s=60, stamp=stamp, measure=measure
+        )
     for _ in range(2):
         operator("POST", "/instructions", {"agent": "coder", "content": "x"}, Idempotency_Key="k")
     for state in ("acknowledged", "failed", "queued"):

@@ -66,7 +66,7 @@ def list_requests(ids: dict[str, Any]) -> list[tuple[str, str, dict[str, str]]]:
             "/settings/policies/ask_at_once/",
             {"scope": "off", "reason": "x", "version": "?"},
         ),
-        ("post", "/insight/targets/", {"agent": str(ids["agent_id"]), "percent": "?"}),
+        ("post", "/insight/targets/", {"subject": f"agent:{ids['agent_id']}", "percent": "?"}),
         (
             "post",
             "/settings/notifications/rules/",

@@ -98,8 +98,12 @@ def list_attacks(ids: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, str]
     yield "post", f"{settings}/channels/", form, "channel"
     yield "get", "/settings/deliveries/", {"open": str(ids["delivery_id"])}, "open"
     yield "get", "/instructions/", {"open": str(ids["instruction_id"])}, "open"
-    target = {"agent": str(ids["agent_id"]), "percent": "95", "within_s": "60"}
-    yield "post", "/insight/targets/", target, "agent"
+    target = {"measure": "run", "percent": "95", "within_s": "60"}
+    for kind in ("agent", "plan"):
+        subject = {"subject": f"{kind}:{ids[f'{kind}_id']}"}
+        yield "post", "/insight/targets/", target | subject, "subject"
+    type = {"subject": f"type:{Project.objects.get(name='default').pk}:code"}
+    yield "post", "/insight/targets/", target | type, "subject"
     connect = {"agent": "mine", "replaces": str(ids["token_id"])}
     yield "post", f"/agents/connect/{ID}/", connect, "replaces"
     yield "get", "/escalations/answer-all/", {"pattern": str(ids["pattern_id"])}, "pattern"

@@ -42,9 +42,10 @@ MOST = "postgres_connections_max{}"
 TABLE = '{table="ledger_task"}'
 FAILED_WEBHOOK = 'webhook_deliveries_total{event_type="task.failed",status_class="5xx"}'
 SENT_WEBHOOK = 'webhook_deliveries_total{event_type="task.failed",status_class="2xx"}'
-BURN = 'target_burn_sum{agent="coder",measure="wait",project="p"}'
-CASES = 'target_burn_count{agent="coder",measure="wait",project="p"}'
-TARGET = {"agent": "coder", "measure": "wait", "project": "p"}
+# Prometheus takes a label with an empty value for one that is missing.
+BURN = 'target_burn_sum{agent="",measure="wait",plan="",project="p",type="code"}'
+CASES = 'target_burn_count{agent="",measure="wait",plan="",project="p",type="code"}'
+TARGET = {"measure": "wait", "project": "p", "type": "code"}
 IGNORED = 'instructions_total{agent="coder",outcome="failed",urgency="normal"}'
 
 
@@ -314,7 +315,9 @@ def tell_story(
     alerts = []
     if raised is not None:
         notes = {
-            name: re.sub(r"{{ \$labels\.(\w+) }}", lambda label: (raised or {})[label[1]], text)
+            name: re.sub(
+                r"{{ \$labels\.(\w+) }}", lambda label: (raised or {}).get(label[1], ""), text
+            )
             for name, text in rule["annotations"].items()
         }
         alerts = [{"exp_labels": rule["labels"] | raised, "exp_annotations": notes}]

@@ -47,6 +47,7 @@ SOME_ROWS_OF_NO_PROJECT = {
     "retries_deliverytally": "counts of those messages",
     "retries_operation": "an operation can span projects",
     "retries_operationitem": "items of such an operation",
+    "retries_tasktarget": "an earlier version names an agent's project by the agent alone",
 }
 UNIQUE_IN_ALL_PROJECTS = {
     "ledger_project_name_key": "a project is addressed by its name",

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.db.models import Q
+
 from ledger.database import sql
 from ledger.database.sql import Row
 from ledger.models import Project
@@ -23,9 +25,20 @@ MOST_ATTEMPTS = 100_000
 # the busiest of each kind; their pages show their own, and Insight lists the first ones
 MOST_ROWS = 200
 
+# the target of an attempt's agent, type, or plan, by kind
+OWN_TARGET = {
+    "agent": "agent_id = k.agent_id",
+    "type": "type = k.type and {0}.project_id = %(project)s",
+    "plan": "plan_id = k.plan_id",
+}
 COUNTED = ", ".join(
-    f"""count(k.{name})::int as {name}_n,
-    count(k.{name}) filter (where k.{name} <= {name}_target.within_s)::int as {name}_met,
+    f"""count(k.{name})::int as {name}_n, {
+        ", ".join(
+            f"count(k.{name}) filter (where k.{name} <= {kind}_{name}.within_s)::int"
+            f" as {kind}_{name}_met"
+            for kind in KINDS
+        )
+    },
     percentile_cont(array[0.5, 0.95]) within group (order by k.{name}) as {name}"""
     for name in MEASURES
 )
@@ -47,9 +60,11 @@ from (values {", ".join(f"({days})" for days in RANGES)}) r(days)
     join k on k.started_at >= %(now)s::timestamptz - make_interval(days => r.days)
     {
     " ".join(
-        f"left join retries_tasktarget {name}_target on {name}_target.agent_id = k.agent_id"
-        f" and {name}_target.measure = '{name}'"
+        f"left join retries_tasktarget {alias} on {alias}.{condition.format(alias)}"
+        f" and {alias}.measure = '{name}'"
         for name in MEASURES
+        for kind, condition in OWN_TARGET.items()
+        for alias in [f"{kind}_{name}"]
     )
 }
 group by grouping sets ((r.days, k.agent_id), (r.days, k.type), (r.days, k.plan_id))
@@ -60,22 +75,22 @@ order by n desc, key"""
 def compute_times(project: Project, *, now: datetime) -> None:
     floor = first_id(now - timedelta(days=LONGEST_RANGE) - SLACK)
     rows = sql.run_custom_plan(TIMES, project=project.pk, now=now, floor=floor)
-    targets = list(
-        TaskTarget.objects.filter(agent__project=project)
-        .select_related("agent")
-        .order_by("agent__name", "measure")
-    )
-    by_agent = {(row["days"], row["key"]): row for row in rows if row["kind"] == "agent"}
+    # an earlier version stores an agent's target without its project
+    own = TaskTarget.objects.filter(Q(project=project) | Q(agent__project=project))
+    targets = list(own.select_related("agent", "plan").order_by("agent__name", "id"))
+    found_rows = {(row["days"], row["kind"], row["key"]): row for row in rows}
     for days in RANGES:
         found = describe_times([row for row in rows if row["days"] == days])
         store(project, PANEL, days, {"least": LEAST_TIMES, **found}, now=now)
         met = [
             describe_target(
                 each,
-                by_agent.get((days, str(each.agent_id)), {}),
-                by_agent.get((BURN_DAYS, str(each.agent_id)), {}),
+                project,
+                found_rows.get((days, *key), {}),
+                found_rows.get((BURN_DAYS, *key), {}),
             )
             for each in targets
+            for key in [key_of(each)]
         ]
         store(project, TARGETS, days, {"least": LEAST_CASES, "rows": met}, now=now)
 
@@ -113,16 +128,27 @@ def describe_row(row: Row) -> dict[str, Any]:
     return data
 
 
-def describe_target(target: TaskTarget, range_row: Row, week_row: Row) -> dict[str, Any]:
-    name = target.measure
+def key_of(target: TaskTarget) -> tuple[str, str]:
+    if target.agent_id:
+        return "agent", str(target.agent_id)
+    return ("plan", str(target.plan_id)) if target.plan_id else ("type", target.type)
+
+
+def describe_target(
+    target: TaskTarget, project: Project, range_row: Row, week_row: Row
+) -> dict[str, Any]:
+    name, (kind, id) = target.measure, key_of(target)
+    owner = target.agent.name if target.agent else target.plan.ref if target.plan else target.type
     return {
-        "id": str(target.agent_id),
-        "name": target.agent.name,
+        "id": id,
+        "kind": kind,
+        "project": str(project.pk),
+        "name": owner,
         "measure": name,
         "percent": target.percent,
         "within_s": target.within_s,
         "n": range_row.get(f"{name}_n", 0),
-        "met": range_row.get(f"{name}_met", 0),
+        "met": range_row.get(f"{kind}_{name}_met", 0),
         "week_n": week_row.get(f"{name}_n", 0),
-        "week_met": week_row.get(f"{name}_met", 0),
+        "week_met": week_row.get(f"{kind}_{name}_met", 0),
     }

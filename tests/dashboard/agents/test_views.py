@@ -384,7 +384,9 @@ def test_one_answer_for_the_same_error_is_offered(
 
 
 def test_an_agent_page_shows_its_error_budget(browser: Client, agent: Agent, now: datetime) -> None:
-    targets.set_target(agent, percent=90, within_s=60, stamp=Stamp(SYSTEM, now))
+    targets.set_target(
+        targets.Subject.of_agent(agent), percent=90, within_s=60, stamp=Stamp(SYSTEM, now)
+    )
     rows = [
         {"id": str(make_agent("other").pk), "name": "other", "percent": 50, "within_s": 9}
         | {"n": 100, "met": 100, "week_n": 100, "week_met": 100},

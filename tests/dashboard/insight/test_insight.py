@@ -19,9 +19,11 @@ from ledger.tokens import TrustedCaller
 from retries import sweeps
 from retries.insight.figures.costs import add_groups
 from retries.insight.figures.reach import compute_reach
+from retries.insight.figures.times import compute_times
 from retries.insight.intervals import Difference
 from retries.models import AckTarget, ContextExperiment, InsightFigure, TaskTarget
 from tests.dashboard.insight.worlds import (
+    HOSTILE,
     make_answers,
     make_costs,
     make_experiment,
@@ -36,6 +38,7 @@ from tests.factories import MINUTE, NOW, make_agent, make_project, pull, send
 from tests.retries.renderings.stories import make_plan
 
 pytestmark = pytest.mark.django_db
+UNKNOWN = "01a1fe6d-9b01-7830-98b6-0164ecc5924c"
 
 
 def test_nothing_has_been_computed_yet(browser: Client, agent: Agent) -> None:
@@ -113,10 +116,12 @@ def test_targets_show_their_error_budget(browser: Client, agent: Agent, now: dat
         data={"least": 50, "rows": [row | {"percent": 97, "within_s": 300}]}
     )
     page = html(browser.get("/insight/"))
-    assert f'href="?target={agent.pk}&measure=ack#target"' in page and 'id="target">' in page
-    page = html(browser.get("/insight/", {"target": str(agent.pk)}))
+    assert (
+        f'href="?target=agent%3A{agent.pk}&measure=ack#target"' in page and 'id="target">' in page
+    )
+    page = html(browser.get("/insight/", {"target": f"agent:{agent.pk}"}))
     assert 'id="target" open>' in page and 'value="97"' in page and 'value="300"' in page
-    assert f'value="{agent.pk}" selected' in page
+    assert f'value="agent:{agent.pk}" selected' in page
 
 
 def test_times_and_their_targets_are_shown(browser: Client, agent: Agent, now: datetime) -> None:
@@ -130,7 +135,7 @@ def test_times_and_their_targets_are_shown(browser: Client, agent: Agent, now: d
     assert '<rect class="q2" width="50.0%"' in page and '<rect class="q1" width="5.0%"' in page
     assert "coder Wait On target 90% in 30 s 95.0% n = 200 10 of 20 0.8×" in shown
     assert "coder Run 90% in 30 s, Hidden: n = 9, shown from 50" in shown
-    page = html(browser.get("/insight/", {"target": str(agent.pk), "measure": "wait"}))
+    page = html(browser.get("/insight/", {"target": f"agent:{agent.pk}", "measure": "wait"}))
     assert '<option value="wait" selected>' in page and 'value="90"' in page
     one = words(browser.get(f"/agents/{agent.pk}/"))
     assert "Wait p50, p95 4.2 s, 40 s of 212 tasks Run p50, p95 1 m 20 s, 10 m" in one
@@ -143,7 +148,7 @@ def test_times_and_their_targets_are_shown(browser: Client, agent: Agent, now: d
 
 
 def test_a_target_for_tasks_is_set_and_removed(browser: Client, agent: Agent) -> None:
-    form = {"agent": str(agent.pk), "percent": "95", "within_s": "120", "measure": "wait"}
+    form = {"subject": f"agent:{agent.pk}", "percent": "95", "within_s": "120", "measure": "wait"}
     for wrong in ({"measure": "speed"}, {"measure": "\0"}, {"percent": "100"}):
         browser.post("/insight/targets/", form | wrong)
     assert not TaskTarget.objects.exists() and not AckTarget.objects.exists()
@@ -158,10 +163,53 @@ def test_a_target_for_tasks_is_set_and_removed(browser: Client, agent: Agent) ->
     assert "Removed the wait target of coder" in shown
 
 
+def test_types_and_plans_have_targets_on_the_page(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    plan, project = make_plan(agent), agent.project
+    make_times(agent, plan, now=now)
+    page = html(browser.get("/insight/"))
+    code, of_plan = f"type:{project.pk}:code", f"plan:{plan.pk}"
+    assert f'value="{code}"' in page and f'value="{of_plan}"' in page
+    assert page.index('<optgroup label="Types">') < page.index(f'value="{code}"')
+    form = {"subject": code, "percent": "90", "within_s": "30", "measure": "wait"}
+    for wrong in (
+        *({"subject": value} for value in ("", "type:", "type:x:code", f"type:{UNKNOWN}:code")),
+        *({"subject": value} for value in (f"plan:{UNKNOWN}", f"agent:{plan.pk}", str(plan.pk))),
+    ):
+        assert browser.post("/insight/targets/", form | wrong).status_code == 404
+    for wrong in ({"measure": "ack"}, {"subject": f"type:{project.pk}:{HOSTILE}"}):
+        browser.post("/insight/targets/", form | wrong)
+    assert not TaskTarget.objects.exists()
+    browser.post("/insight/targets/", form)
+    browser.post("/insight/targets/", form | {"subject": of_plan, "measure": "run"})
+    compute_times(project, now=now)
+    shown = words(browser.get("/insight/"))
+    assert "code Wait 90% in 30 s, Hidden: n = 0, shown from 50" in shown
+    assert "03-01 Run 90% in 30 s, Hidden: n = 0, shown from 50" in shown
+    page = html(browser.get("/insight/", {"target": code, "measure": "wait"}))
+    assert f'value="{code}" selected' in page and 'id="target" open>' in page
+    one = words(browser.get(f"/plans/{plan.pk}/"))
+    assert "Run target 90% in 30 s hidden: 0 attempts, shown from 50" in one
+    row = {"n": 200, "met": 190, "week_n": 50, "week_met": 46}
+    figure = InsightFigure.objects.get(panel="task_targets", days=30)
+    for each in figure.data["rows"]:
+        each |= row
+    figure.save(update_fields=["data"])
+    one = words(browser.get(f"/plans/{plan.pk}/"))
+    assert "Run target 90% in 30 s 95.0% of 200 attempts in time, 10 of 20 misses left" in one
+    browser.post("/insight/targets/", form | {"do": "remove"})
+    assert TaskTarget.objects.get().plan == plan
+    shown = words(browser.get("/activity/"))
+    assert "Set the wait target of the type code: 90% claimed within 30 s" in shown
+    assert "Set the run target of the plan 03-01: 90% ended within 30 s" in shown
+    assert "Removed the wait target of the type code" in shown
+
+
 def test_a_target_is_set_measured_and_removed(
     browser: Client, agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    form = {"agent": str(agent.pk), "percent": "95", "within_s": "120"}
+    form = {"subject": f"agent:{agent.pk}", "percent": "95", "within_s": "120"}
     for wrong in ({"percent": "100"}, {"within_s": "x"}, {"within_s": "0"}):
         browser.post("/insight/targets/", form | wrong)
     assert not AckTarget.objects.exists()
@@ -184,7 +232,7 @@ def test_a_target_is_set_measured_and_removed(
     assert not AckTarget.objects.exists()
     told = Event.objects.filter(kind="agent.target_set").order_by("id")
     assert [each.data for each in told] == [{"percent": 95, "within_s": 120}, {}]
-    assert browser.post("/insight/targets/", {"agent": "x"}).status_code == 404
+    assert browser.post("/insight/targets/", {"subject": "x"}).status_code == 404
 
 
 def test_outcomes_and_rules_are_shown(browser: Client, agent: Agent, now: datetime) -> None:

@@ -61,7 +61,7 @@ MAY = {
         *("plans_get_state", "operations_list", "operations_get", "events_list", "stats_get"),
         *("experiments_list", "experiments_get_needed", "accounts_list", "markers_list"),
         *("escalation_policies_list", "escalation_policies_get", "rotas_list", "rotas_get"),
-        *("pools_list", "pools_get"),
+        *("pools_list", "pools_get", "targets_list"),
     ),
     "orchestrator operator": (
         *("instructions_create", "instructions_cancel", "standing_instructions_create"),
@@ -99,7 +99,7 @@ MAY = {
         *("escalation_policies_create", "escalation_policies_update", "rotas_create"),
         *("escalation_policies_delete", "rotas_update", "rotas_delete"),
         *("budgets_set", "budgets_update", "budgets_grant", "budgets_delete"),
-        *("prices_set", "prices_delete"),
+        *("prices_set", "prices_delete", "targets_set"),
     ),
     # an operator's token that was created with `tokens:write`
     "manager": ("tokens_list", "tokens_create", "tokens_get", "tokens_delete", "tokens_rotate"),
@@ -265,6 +265,7 @@ def bodies(ids: dict[str, Any]) -> dict[str, Any]:
         "standing_instructions_try": {"rule": rule, "sample": {"event": "signal"}},
         "standing_instructions_try_saved": {"event": "signal", "type": "fs_write"},
         "standing_instructions_update": {"content": "Run them all"},
+        "targets_set": {"type": "code", "measure": "run", "percent": 95, "within_s": 60},
         "tasks_create": {"agent": "coder", "type": "code"},
         "tasks_create_many": {"tasks": [{"agent": "coder", "type": "code"}]},
         "tasks_update": {"priority": 3},

@@ -17,6 +17,7 @@ from retries.attempts.report_fields import Report
 from retries.insight import targets
 from retries.insight.figures import times as time_figures
 from retries.insight.figures.times import compute_times
+from retries.insight.targets import Subject
 from retries.journal_readers import metric_totals
 from retries.models import InsightFigure, MetricTotal, TaskTarget
 from tests.factories import NOW, make_agent, make_project
@@ -127,19 +128,22 @@ def test_few_cases_are_hidden(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_target_is_measured(agent: Agent) -> None:
-    targets.set_target(agent, percent=90, within_s=20, stamp=STAMP, measure="wait")
-    targets.set_target(agent, percent=95, within_s=60, stamp=STAMP, measure="run")
+    targets.set_target(
+        Subject.of_agent(agent), percent=90, within_s=20, stamp=STAMP, measure="wait"
+    )
+    targets.set_target(Subject.of_agent(agent), percent=95, within_s=60, stamp=STAMP, measure="run")
     for seconds in (19, 20, 21):
         work(agent, waits=seconds, runs=3 * seconds)
     work(agent, waits=21, runs=1, at=NOW - 10 * DAY)
-    run, wait = compute(agent, "task_targets")[30]["rows"]
+    wait, run = compute(agent, "task_targets")[30]["rows"]
     assert wait == {
-        "id": str(agent.pk), "name": "coder", "measure": "wait", "percent": 90, "within_s": 20,
+        "id": str(agent.pk), "kind": "agent", "project": str(agent.project_id), "name": "coder",
+        "measure": "wait", "percent": 90, "within_s": 20,
         "n": 4, "met": 2, "week_n": 3, "week_met": 2,
     }  # fmt: skip
     assert (run["n"], run["met"], run["week_n"], run["week_met"]) == (4, 3, 3, 2)
-    assert targets.remove_target(agent, stamp=STAMP, measure="run")
-    assert not targets.remove_target(agent, stamp=STAMP, measure="run")
+    assert targets.remove_target(Subject.of_agent(agent), stamp=STAMP, measure="run")
+    assert not targets.remove_target(Subject.of_agent(agent), stamp=STAMP, measure="run")
     assert [each.measure for each in TaskTarget.objects.all()] == ["wait"]
     told = Event.objects.filter(kind="agent.target_set").order_by("id")
     assert [each.data for each in told] == [
@@ -148,11 +152,83 @@ def test_a_target_is_measured(agent: Agent) -> None:
         {"measure": "run"},
     ]
     with pytest.raises(Invalid, match="ack, wait, run"):
-        targets.set_target(agent, percent=90, within_s=20, stamp=STAMP, measure="\0")
+        targets.set_target(
+            Subject.of_agent(agent), percent=90, within_s=20, stamp=STAMP, measure="\0"
+        )
+
+
+@pytest.mark.django_db(transaction=True)
+def test_targets_of_types_and_plans_are_measured(agent: Agent) -> None:
+    plan, project = make_plan(agent), agent.project_id
+    for subject in (Subject.of_plan(plan), Subject.of_type(project, "review")):
+        targets.set_target(subject, percent=90, within_s=20, stamp=STAMP, measure="wait")
+    targets.set_target(
+        Subject.of_type(project, "code"), percent=80, within_s=60, stamp=STAMP, measure="run"
+    )
+    targets.set_target(Subject.of_agent(agent), percent=50, within_s=1, stamp=STAMP, measure="wait")
+    foreign = make_agent("stranger", project=make_project("else"))
+    for other in (agent, foreign):  # a target of a type counts its own project's tasks
+        for seconds in (19, 21):
+            work(other, waits=seconds, runs=3 * seconds, type="review")
+            work(other, waits=seconds, runs=3 * seconds)
+    planned = Task.objects.filter(agent=agent, type="review").latest("id")
+    Task.objects.filter(pk=planned.pk).update(plan=plan, ref="03-01:task-1", run=1)
+    rows = compute(agent, "task_targets")[7]["rows"]
+    assert [(row["kind"], row["id"], row["name"]) for row in rows] == [
+        ("agent", str(agent.pk), "coder"),
+        ("plan", str(plan.pk), "03-01"),
+        ("type", "review", "review"),
+        ("type", "code", "code"),
+    ]
+    counts = [(row["n"], row["met"], row["week_n"], row["week_met"]) for row in rows]
+    assert counts == [(4, 0, 4, 0), (1, 0, 1, 0), (2, 1, 2, 1), (2, 1, 2, 1)]
+    assert compute(foreign, "task_targets")[7]["rows"] == []
+    metric_totals.count_events(now=NOW)
+    found = MetricTotal.objects.filter(metric="tenfour_target_burn", project=project)
+    assert {
+        (each.labels["type"], each.labels["plan"], each.bucket, each.count) for each in found
+    } == {
+        ("", None, float("inf"), 4),
+        ("", "03-01", float("inf"), 1),
+        *(("review", None, bucket, 1) for bucket in (0, float("inf"))),
+        *(("code", None, bucket, 1) for bucket in (0, float("inf"))),
+    }
+    assert not MetricTotal.objects.filter(
+        metric="tenfour_target_burn", project=foreign.project
+    ).exists()
+
+
+def test_targets_of_types_and_plans_are_set_and_removed(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = Subject.of_type(agent.project_id, "code")
+    plan = Subject.of_plan(make_plan(agent))
+    for subject in (code, code, plan):
+        targets.set_target(subject, percent=90, within_s=20, stamp=STAMP, measure="run")
+    assert TaskTarget.objects.count() == 2
+    monkeypatch.setattr(targets, "MOST_TARGETS", 2)
+    targets.set_target(code, percent=91, within_s=20, stamp=STAMP, measure="run")
+    with pytest.raises(Invalid, match="At most 2 targets"):
+        targets.set_target(code, percent=90, within_s=20, stamp=STAMP, measure="wait")
+    with pytest.raises(Invalid, match="Only agents acknowledge"):
+        targets.set_target(plan, percent=90, within_s=20, stamp=STAMP)
+    for hostile in ("", "a\0b", "a" * 65, "<b>", "ghp_" + "a" * 36):
+        with pytest.raises(Invalid):
+            Subject.of_type(agent.project_id, hostile)
+    assert targets.remove_target(plan, stamp=STAMP, measure="run")
+    assert not targets.remove_target(plan, stamp=STAMP, measure="run")
+    assert [each.percent for each in TaskTarget.objects.all()] == [91]
+    told = Event.objects.filter(kind="project.target_set").order_by("id")
+    assert [each.data for each in told][-2:] == [
+        {"type": "code", "measure": "run", "percent": 91, "within_s": 20},
+        {"plan": "03-01", "measure": "run"},
+    ]
 
 
 def test_an_agent_without_work_has_a_target(agent: Agent) -> None:
-    targets.set_target(agent, percent=90, within_s=20, stamp=STAMP, measure="wait")
+    targets.set_target(
+        Subject.of_agent(agent), percent=90, within_s=20, stamp=STAMP, measure="wait"
+    )
     [row] = compute(agent, "task_targets")[1]["rows"]
     assert (row["n"], row["met"], row["week_n"], row["week_met"]) == (0, 0, 0, 0)
 
@@ -160,7 +236,9 @@ def test_an_agent_without_work_has_a_target(agent: Agent) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_the_metric_burns_as_the_page_says(agent: Agent) -> None:
     for measure in ("wait", "run"):
-        targets.set_target(agent, percent=95, within_s=20, stamp=STAMP, measure=measure)
+        targets.set_target(
+            Subject.of_agent(agent), percent=95, within_s=20, stamp=STAMP, measure=measure
+        )
     for seconds in (10, 20, 25, 30):
         work(agent, waits=seconds, runs=seconds)
     make_task(agent, backoff=Backoff(base_delay_ms=0))
@@ -170,7 +248,9 @@ def test_the_metric_burns_as_the_page_says(agent: Agent) -> None:
     rows = {row["measure"]: TargetRow(row, 1) for row in compute(agent, "task_targets")[7]["rows"]}
     for measure, late in (("wait", 2), ("run", 3)):
         totals = MetricTotal.objects.filter(
-            metric="tenfour_target_burn", labels={"agent": str(agent.pk), "measure": measure}
+            metric="tenfour_target_burn",
+            labels__agent=str(agent.pk),
+            labels__measure=measure,
         )
         assert {each.bucket: each.count for each in totals} == {0: 5 - late, float("inf"): late}
         mean = sum(each.sum for each in totals) / sum(each.count for each in totals)

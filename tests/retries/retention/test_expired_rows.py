@@ -80,7 +80,7 @@ KEPT = {
             *("ledger_dailytaskcount", "retries_acktarget", "retries_insightfigure"),
             *("retries_outcomerate", "retries_metrictotal", "retries_deliverytally"),
             *("retries_ongoingcondition", "retries_quiethours", "retries_streamcursor"),
-            *("retries_retrypolicy", "retries_tasktarget"),
+            "retries_retrypolicy",
         ),
         ONE_FOR_EACH,
     ),
