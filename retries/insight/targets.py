@@ -94,7 +94,7 @@ def list_targets(project_id: UUID) -> list[AckTarget | TaskTarget]:
     # an earlier version stores an agent's target without its project
     own = TaskTarget.objects.filter(Q(project=project_id) | Q(agent__project=project_id))
     of_tasks = own.select_related("agent", "plan").order_by("agent__name", "type", "id")
-    of_agents = [*acks, *(each for each in of_tasks if each.agent)]
+    of_agents: list[AckTarget | TaskTarget] = [*acks, *(each for each in of_tasks if each.agent)]
     of_agents.sort(key=lambda each: each.agent.name if each.agent else "")
     return [*of_agents, *(each for each in of_tasks if not each.agent)]
 

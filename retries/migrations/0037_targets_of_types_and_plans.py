@@ -94,7 +94,7 @@ STATE = [
 
 
 class Migration(BaseMigration):
-    dependencies = [("ledger", "0067_kept_for_other_member"), ("retries", "0036_attempt_output")]
+    dependencies = [("retries", "0036_attempt_output")]
 
     operations = [
         SeparateDatabaseAndState([RunSQL(WIDEN, NARROW)], STATE),
