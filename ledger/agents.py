@@ -163,8 +163,8 @@ class EarliestOf(Subquery):
 def find_silent(now: datetime) -> QuerySet[Agent]:
     """Return agents that have not called for a while although something waits for them."""
     # An instruction may wait for the agent, or a task that it would get: not if it waits or is
-    # paused, or the plan or the task's type is. An agent with a running attempt may ask for the next task only when
-    # that attempt has ended.
+    # paused, or the plan or the task's type is. An agent with a running attempt may ask for the
+    # next task only when that attempt has ended.
     limit = now - timedelta(seconds=settings.TENFOUR["SILENT_AFTER_SECONDS"])
     unseen = Agent.objects.workers().filter(Q(last_seen_at=None) | Q(last_seen_at__lt=limit))
     waiting = Instruction.objects.filter(
