@@ -1,20 +1,26 @@
 """The buttons of a row's page: which verbs they are, and what their forms do."""
 
-from collections.abc import Callable, Iterable, Mapping
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
-from uuid import UUID
+from uuid import NAMESPACE_URL, UUID, uuid5
 
 from django.contrib import messages
 from django.http import Http404, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
 
+from dashboard.form_values import quote_typed
 from dashboard.frame import toasts
 from dashboard.frame.navigation import read_scope
 from dashboard.frame.rendering import HtmxRequest, back_to
+from ledger import idempotency
 from ledger.errors import Refusal
-from ledger.journal import stamp_of
-from retries.verbs.verb import Verb
+from ledger.idempotency import StoredResponse
+from ledger.journal import Stamp, stamp_of
+from retries.verbs.verb import Options, Verb
+
+CSRF = "csrfmiddlewaretoken"  # differs in each rendering of a form
 
 
 def find_verb(verbs: Mapping[str, Verb], slug: str) -> Verb:
@@ -61,13 +67,46 @@ def build_action_view(
     return act
 
 
+def change_once(
+    request: HtmxRequest, verb: Verb, ids: list[UUID], options: Options
+) -> Collection[UUID]:
+    """Change rows; a form with a key that is sent twice gets the first one's result again."""
+    stamp = stamp_of(request)
+    if "key" not in request.POST:
+        return verb.change(ids, options, stamp)
+
+    def change() -> list[str]:
+        return [str(id) for id in verb.change(ids, options, stamp)]
+
+    return [UUID(id) for id in post_once(request, change, stamp=stamp)]
+
+
+def post_once(request: HtmxRequest, change: Callable[[], Any], *, stamp: Stamp) -> Any:
+    """Make the change of a form and return its result; the same form sent again makes no other."""
+    sent = {name: value for name, value in request.POST.items() if name != CSRF}
+    content = f"{request.user.pk} {request.path} {json.dumps(sent, sort_keys=True)}"
+    stored = idempotency.run_once(
+        f"form {uuid5(NAMESPACE_URL, content)}",
+        token_id=None,
+        fingerprint=b"",
+        now=stamp.at,
+        work=lambda: StoredResponse(200, json.dumps(change())),
+    )
+    return json.loads(stored.body)
+
+
+def warn_refused(request: HtmxRequest, refusal: Refusal) -> None:
+    typed = quote_typed(request.POST.get("text", "") or request.POST.get("note", ""))
+    messages.warning(request, f"Nothing changed. {refusal.detail}{typed}")
+
+
 def change_one(request: HtmxRequest, verb: Verb, row_id: UUID, *, page: str) -> UUID:
     """Change a row and add the message about it; return the id of the row to show."""
     try:
         options = verb.read_form(request.POST)
-        changed = verb.change([row_id], options, stamp_of(request))
+        changed = change_once(request, verb, [row_id], options)
     except Refusal as refusal:
-        messages.warning(request, f"Nothing changed. {refusal.detail}")
+        warn_refused(request, refusal)
         return row_id
     if not changed:
         messages.warning(request, verb.unchanged(row_id))

@@ -163,8 +163,8 @@ class EarliestOf(Subquery):
 def find_silent(now: datetime) -> QuerySet[Agent]:
     """Return agents that have not called for a while although something waits for them."""
     # An instruction may wait for the agent, or a task that it would get: not if it waits or is
-    # paused, or the plan is. An agent with a running attempt may ask for the next task only when
-    # that attempt has ended.
+    # paused, or the plan or the task's type is. An agent with a running attempt may ask for the
+    # next task only when that attempt has ended.
     limit = now - timedelta(seconds=settings.TENFOUR["SILENT_AFTER_SECONDS"])
     unseen = Agent.objects.workers().filter(Q(last_seen_at=None) | Q(last_seen_at__lt=limit))
     waiting = Instruction.objects.filter(
@@ -187,10 +187,14 @@ def find_silent(now: datetime) -> QuerySet[Agent]:
 
 
 def earliest_of(tasks: QuerySet[Task], column: str, *, now: datetime) -> EarliestOf:
-    """Return the earliest time of the first tasks, without those of plans that do not run."""
+    """Return the earliest time of the first tasks, without those that no claim hands out.
+
+    Their plan does not run, or their type is paused.
+    """
     has_begun = Q(plan__not_before=None) | Q(plan__not_before__lte=now)
     runs = has_begun & Q(plan__paused_at=None)
-    return EarliestOf(tasks.values(at=Case(When(runs, then=F(column))))[:HEAD])
+    is_held = When(project__paused_types__has_key=F("type"), then=None)
+    return EarliestOf(tasks.values(at=Case(is_held, When(runs, then=F(column))))[:HEAD])
 
 
 def pause(

@@ -29,12 +29,14 @@ from dashboard.lists.shared_queries import (
 )
 from dashboard.wording.formatting import COUNT_CAP as COUNT_CAP
 from ledger.database.optional_cache import get_or_compute_slow
+from ledger.journal import Kind
 from ledger.models import Project, SignInOutcome, SignInRecord, Token
 from ledger.models.event import BY_PERSON, TOKEN_ACT, EventQuerySet
 from ledger.models.token import TokenKind
 from ledger.people.browsers import describe_browser
 from ledger.values.ids import SLACK, first_id
 
+TYPE_PAUSES = (Kind.PROJECT_TYPE_PAUSED, Kind.PROJECT_TYPE_RESUMED)
 BATCH = 500  # records that an export reads at a time
 ADMIN_VERBS = {1: "added", 2: "changed", 3: "deleted"}
 
@@ -75,10 +77,16 @@ def acts_of_tokens(events: EventQuerySet, scope: Scope) -> EventQuerySet:
 
 
 def events_of_tokens(events: EventQuerySet, scope: Scope) -> EventQuerySet:
-    """Return the events about tokens that no person caused."""
+    """Return the events about tokens that no person caused, and tokens' pauses of task types."""
     # The index of subjects has them.
     tokens = of_project(Token.objects.order_by(), scope.project).values("pk")
-    return events.filter(subject_type="token", subject_id__in=tokens).exclude(actor_type="user")
+    projects = Project.objects.order_by()
+    projects = projects.filter(pk=scope.project.pk) if scope.project else projects
+    pauses = Q(subject_type="project", kind__in=TYPE_PAUSES, actor_type="token")
+    return events.filter(
+        Q(subject_type="token") & ~Q(actor_type="user") | pauses,
+        subject_id__in=tokens.union(projects.values("pk"), all=True),
+    )
 
 
 def select_events(query: EventQuery, scope: Scope) -> list[EventQuerySet]:

@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.cache import patch_vary_headers
 
+from dashboard.actions import post_once
 from dashboard.escalations import queries
 from dashboard.escalations.answer_form import (
     Reply,
@@ -42,10 +43,10 @@ from dashboard.frame.rendering import HtmxRequest, Visit, begin_visit
 from dashboard.frame.toasts import add_message
 from ledger.database import server_time
 from ledger.errors import Refusal
-from ledger.journal import stamp_of
+from ledger.journal import Stamp, stamp_of
 from retries.escalations import assignment, snoozing
 from retries.escalations.record import Record, load_record
-from retries.models import Escalation
+from retries.models import Escalation, EscalationQuerySet
 
 
 def answer(request: HtmxRequest, escalation_id: UUID) -> HttpResponseBase:
@@ -75,7 +76,13 @@ def preview(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
 
 def comment(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
     text = request.POST.get("text", "").replace("\0", "")
-    record = partial(assignment.comment, escalation_id, text)
+
+    def record(*, among: EscalationQuerySet, stamp: Stamp) -> None:
+        def write() -> None:
+            assignment.comment(escalation_id, text, among=among, stamp=stamp)
+
+        post_once(request, write, stamp=stamp)
+
     return annotate(request, escalation_id, record, typed=text)
 
 

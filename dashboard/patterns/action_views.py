@@ -10,7 +10,7 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 
-from dashboard.actions import by_slug, find_verb
+from dashboard.actions import by_slug, change_once, find_verb, warn_refused
 from dashboard.frame import toasts
 from dashboard.frame.navigation import read_scope
 from dashboard.frame.rendering import HtmxRequest, back_to
@@ -50,9 +50,9 @@ def carry_out(request: HtmxRequest, verb: Verb, ids: list[UUID]) -> None:
     opened = queries.list_open(ids)
     options = verb.read_form(request.POST)
     try:
-        found = verb.change(ids, options, stamp_of(request))
+        found = change_once(request, verb, ids, options)
     except Refusal as refusal:
-        messages.warning(request, f"Nothing changed. {refusal.detail}")
+        warn_refused(request, refusal)
         return
     changed, said = len(found), verb.tell(found, ids, options)
     if verb in patterns.PAGE and changed == len(ids) == len(opened):

@@ -247,8 +247,17 @@ def describe_token_event(event: Event, about: EventSubject) -> EventSentence:
             return plain("key", actor, f"rotated {token}")
         case Kind.TOKEN_USED_IN_BULK:
             done = f"{data.get('done', 'changed')} {counted(int(data.get('count') or 0), 'row')}"
+            if "noun" in data:
+                done = describe_token_use(data)
             return plain("key", actor, f"{done} with one call")
     return unknown(event)
+
+
+def describe_token_use(data: dict[str, Any]) -> str:
+    """Return what a token did to tasks or patterns: `assigned 1 task (0198…) to ben`."""
+    ids, count = ", ".join(map(str, data.get("ids") or ())), int(data.get("count") or 0)
+    to = f" to {data['to'] or 'no one'}" if "to" in data else ""
+    return f"{data.get('done')} {counted(count, str(data['noun']))} ({ids}){to}"
 
 
 def describe_token(agent: str, data: dict[str, Any]) -> str:

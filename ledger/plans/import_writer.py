@@ -8,6 +8,7 @@ from uuid import UUID
 from django.db import transaction
 
 from ledger import agents, journal, tasks
+from ledger.database import sql
 from ledger.database.sql import Row
 from ledger.errors import Invalid, InvalidTransition, Refusal
 from ledger.journal import Kind, Stamp
@@ -50,6 +51,11 @@ from ledger.tasks.exclusive_files import mark_tasks
 from ledger.tasks.spec import BACKOFF, Backoff, Spec, check_not_before, spec_of
 from ledger.tokens import TrustedCaller
 
+# No lock that excludes changes of the project's row: a report that holds a task or a budget that
+# this import waits for can mark the project's budget as used up there. The row is only kept.
+LOCK = """select pg_advisory_xact_lock(hashtext('tenfour.imports'), hashtext(id::text))
+from ledger_project where id = %(project)s for key share"""
+
 
 @transaction.atomic
 def import_plan(
@@ -67,7 +73,7 @@ def import_plan(
     if options.mode not in MODES:
         raise Invalid("/mode", f"mode must be one of: {', '.join(MODES)}.")
     # One import at a time per project, so that two plans can't end up needing each other.
-    Project.objects.select_for_update(no_key=True).get(pk=project.pk)
+    sql.run(LOCK, project=project.pk)
     result = PlanImport(
         project=project,
         file=planfile,

@@ -21,6 +21,8 @@ from ledger.tokens import TrustedCaller
 from retries.assignment.people import build_comment, find_assignee
 from retries.models import FailurePattern
 
+IDS_RECORDED = 20
+
 
 @dataclass(frozen=True, slots=True)
 class Noun:
@@ -73,7 +75,7 @@ def assign_statement(noun: Noun) -> str:
             to_state="null",
             data="jsonb_build_object('user', %(name)s::text) || %(note)s",
         )
-    }) select id from m"""
+    }) select id, project_id from m"""
 
 
 ASSIGN = {noun.name: assign_statement(noun) for noun in (TASK, PATTERN)}
@@ -96,6 +98,9 @@ def assign(
         now=stamp.at,
         **TrustedCaller(stamp.actor, request_id=stamp.request_id).params,
     )
+    if changed:
+        to = found.username if found else None
+        record_token_use(noun, "assigned", changed, stamp=stamp, to=to)
     return [row["id"] for row in changed]
 
 
@@ -111,4 +116,24 @@ def comment(noun: Noun, id: UUID, text: str, *, stamp: Stamp) -> None:
         agent_id=getattr(row, "agent_id", None),
         stamp=stamp,
         data=build_comment(text, noun.permission("view"), row.project_id),
+    )
+    changed = [{"id": row.pk, "project_id": row.project_id}]
+    record_token_use(noun, "commented on", changed, stamp=stamp)
+
+
+def record_token_use(
+    noun: Noun, done: str, rows: list[dict[str, Any]], *, stamp: Stamp, **data: Any
+) -> None:
+    """Record what a token did among the token's own events, where the audit log finds it."""
+    # The partial index of tokens' acts has neither kind.
+    if stamp.actor.type != "token":
+        return
+    ids = [str(row["id"]) for row in rows[:IDS_RECORDED]]
+    journal.record(
+        Kind.TOKEN_USED_IN_BULK,
+        subject_type="token",
+        subject_id=UUID(stamp.actor.id),
+        project_id=rows[0]["project_id"],
+        stamp=stamp,
+        data={"done": done, "count": len(rows), "noun": noun.name, "ids": ids} | data,
     )

@@ -70,6 +70,34 @@ def test_a_comment_stands_on_the_page(
     assert Event.objects.filter(kind__endswith=".commented").count() == 1
 
 
+def comment_key(browser: Client, page: str) -> str:
+    return html(browser.get(page)).split('name="key" value="')[1].split('"')[0]
+
+
+@pytest.mark.parametrize("noun", ["tasks", "dead-letters", "patterns"])
+def test_a_comment_whose_form_is_sent_twice_is_written_once(
+    browser: Client, pages: dict[str, str], noun: str
+) -> None:
+    page = pages[noun]
+    form = {"text": "The disk is full", "key": comment_key(browser, page)}
+    for _ in range(2):
+        assert said(browser, f"{page}comment/", form) == "Comment added."
+    written = Event.objects.filter(kind__endswith=".commented")
+    assert written.count() == 1
+    # the same text again, from the page that shows the first comment
+    said(browser, f"{page}comment/", form | {"key": comment_key(browser, page)})
+    assert written.count() == 2
+
+
+@pytest.mark.parametrize("noun", ["tasks", "dead-letters", "patterns"])
+def test_a_refused_comment_gives_its_text_back(
+    browser: Client, pages: dict[str, str], noun: str
+) -> None:
+    form = {"text": "too long " * 300, "key": ""}
+    told = said(browser, f"{pages[noun]}comment/", form)
+    assert "1 to 2000" in told and "You typed: “too long too long" in told
+
+
 def test_a_task_and_its_dead_letter_show_the_same(
     browser: Client, agent: Agent, pages: dict[str, str]
 ) -> None:

@@ -9,6 +9,7 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 
+from dashboard.actions import warn_refused
 from dashboard.frame.rendering import HtmxRequest, begin_visit, compose_page, respond
 from dashboard.lists.known_names import SOURCES
 from dashboard.tasks.views import CRUMB
@@ -89,7 +90,7 @@ def act(request: HtmxRequest, verb: str) -> HttpResponse:
             stamp=stamp_of(request),
         )
     except Refusal as refusal:
-        messages.warning(request, f"Nothing changed. {refusal.detail}")
+        warn_refused(request, refusal)
     else:
         now = "is paused" if row.paused else "is active"
         if is_changed:

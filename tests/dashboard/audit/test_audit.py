@@ -26,6 +26,7 @@ from ledger.authorization.roles import Role
 from ledger.journal import SYSTEM, Actor, Stamp, person
 from ledger.journal_storage.months import list_partitions
 from ledger.models import Agent, Event, Membership, Project, SavedView
+from retries.models import FailurePattern
 from retries.models.notification_channel import ChannelKind, DisabledBecause
 from retries.notifications import channels
 from retries.notifications.channels import ChannelSpec
@@ -198,6 +199,36 @@ def test_what_tokens_do_to_the_work_of_others_is_in_the_log(
     assert re.search(
         r'<a\s+href="\?q=kind%3Atask\+by%3Apeople"\s*>People <span class="num">1</span></a>', page
     )
+
+
+def test_assignments_comments_and_pauses_by_tokens_are_in_the_log(
+    agent: Agent, browser: Client, mara: User, now: datetime
+) -> None:
+    stamp = Stamp(SYSTEM, now)
+    _, secret = tokens.issue("operator", project=agent.project, name="ci", stamp=stamp)
+    letter = buried(agent=agent, now=now)
+    pattern = FailurePattern.objects.get()
+
+    def call(method: str, path: str, body: dict[str, Any]) -> None:
+        headers = {"Authorization": f"Bearer {secret}"}
+        answer = Client().generic(
+            method, f"/v1/{path}", json.dumps(body), "application/json", headers=headers
+        )
+        assert answer.status_code < 300, answer.content
+
+    for path in (f"dead-letters/{letter.pk}", f"tasks/{letter.task_id}", f"patterns/{pattern.pk}"):
+        call("POST", f"{path}/assign", {"user": "mara"})
+        call("POST", f"{path}/assign", {"user": None})
+        call("POST", f"{path}/comment", {"text": "The disk is full"})
+    for paused in (True, False):
+        call("PATCH", "task-types/build", {"paused": paused})
+    text = streamed(browser.get(f"{URL}export/jsonl/", {"q": "actor:ci", "order": "oldest"}))
+    did = [row["did"] for row in map(json.loads, text.splitlines()) if row["who"] == "ci"]
+    assert len([each for each in did if "to mara" in each]) == 3, did
+    assert len([each for each in did if "to no one" in each]) == 3, did
+    assert len([each for each in did if "commented on 1" in each]) == 3, did
+    assert len(did) == 11, did
+    assert f"assigned 1 pattern ({pattern.pk}) to mara" in html(browser.get(URL))
 
 
 def test_the_page_needs_few_statements(

@@ -4,11 +4,22 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from django.db import transaction
 
-from ledger.models import Budget, Plan
+from ledger import planfile
+from ledger.database import sql
+from ledger.journal import SYSTEM, Stamp
+from ledger.models import Agent, Budget, Plan, Project
+from ledger.plans.import_diff import ImportOptions
+from retries.budgets import counting
+from retries.plans import importing
 from tests.conftest import Api
+from tests.elsewhere import blocked
+from tests.factories import NOW
 from tests.ledger.api.test_instructions import problem
 from tests.retries.api.calls import claim
+from tests.retries.budgets.spending import set_budget
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.django_db
 
@@ -142,6 +153,31 @@ def test_a_wrong_budget_is_refused_with_its_place(
     found = problem(answer, 422, "validation_error")
     assert found["errors"][0]["pointer"].startswith("/tasks/0/budget")
     assert not Plan.objects.exists() and not Budget.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_report_that_uses_up_the_project_does_not_deadlock_with_an_import(
+    send: Any, agent: Agent, elsewhere: Any
+) -> None:
+    """The report holds budgets that the import waits for, and then marks the project."""
+    assert send(YAML).status_code < 300
+    plan = Plan.objects.get()
+    budget = set_budget(agent, at_limit="stop")
+    with transaction.atomic():
+        sql.run(counting.LOCK, project=plan.project_id, plan=plan.pk, task=None)
+        text = YAML.replace("usd: 5", "usd: 6").encode()
+        changed = planfile.parse(text, media="application/yaml").plan
+        options = ImportOptions(mode="merge", changes_budgets=True)
+        stamp = Stamp(SYSTEM, NOW)
+        other = elsewhere(
+            lambda: importing.import_plan(agent.project, changed, options=options, stamp=stamp)
+        )
+        with blocked(other):
+            free = Project.objects.select_for_update(no_key=True, nowait=True)
+            assert free.get() == agent.project
+            counting.refresh_stops([budget], now=NOW)
+    other.result(PATIENCE_S)
+    assert Budget.objects.get(plan=plan).amount == 6
 
 
 def test_a_dry_run_sets_nothing(send: Any) -> None:

@@ -14,6 +14,7 @@ from ledger.journal import SYSTEM, Actor, Stamp
 from ledger.models import Agent, DeadLetter, Event, Instruction, Project, Task
 from ledger.plans.import_diff import ImportOptions
 from ledger.states import TaskState
+from ledger.tasks import type_pauses
 from ledger.tokens import TrustedCaller
 from retries import breaker_actions, deadletters
 from retries.attempts import finishing
@@ -24,7 +25,7 @@ from retries.plans import importing
 from retries.tasks import actions as task_actions
 from tests.elsewhere import blocked
 from tests.factories import NOW, make_agent, make_project, send
-from tests.retries.moves import attempt_of, claim, fail
+from tests.retries.moves import attempt_of, claim, fail, make_task
 from tests.statement_plans import plan_of, prepared
 from tests.waiting import PATIENCE_S
 
@@ -240,6 +241,25 @@ def test_an_agent_whose_work_ended_was_not_heard() -> None:
     assert watch() == (0, 1)
     assert Event.objects.get(kind="agent.heard").subject_id == agent.pk
     assert watch() == (0, 0)
+
+
+@pytest.mark.parametrize("state", ["queued", "retry"])
+def test_an_agent_that_only_has_tasks_of_paused_types_is_not_silent(
+    agent: Agent, state: str
+) -> None:
+    id = make_task(agent, type="build", now=NOW)
+    Task.objects.filter(pk=id).update(state=state, due_at=NOW if state == "retry" else None)
+    type_pauses.set_paused("build", paused=True, project_id=agent.project_id, stamp=MARA)
+    assert watch() == (0, 0)
+    make_task(agent, type="deploy", now=NOW)
+    assert watch() == (1, 0)
+
+
+def test_an_agent_is_silent_again_when_the_type_is_resumed(agent: Agent) -> None:
+    make_task(agent, type="build", now=NOW)
+    for paused, silent in ((True, 0), (False, 1)):
+        type_pauses.set_paused("build", paused=paused, project_id=agent.project_id, stamp=MARA)
+        assert watch() == (silent, 0)
 
 
 REFUSE = """create function refuse_event() returns trigger language plpgsql as
