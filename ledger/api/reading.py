@@ -1,6 +1,7 @@
 """Pages of rows, and one row, as a token sees them."""
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -44,5 +45,6 @@ def list_response(
         filters=of | query.model_dump(exclude={"limit", "cursor"}),
         oldest_first=oldest_first,
     )
-    data = map(write.write, page.rows) if isinstance(write, type) else write(page.rows)
-    return json_response(page_body(page, data))
+    if isinstance(write, type):
+        write = partial(map, write.write)  # type: ignore[attr-defined]
+    return json_response(page_body(page, write(page.rows)))
