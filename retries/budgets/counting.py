@@ -77,7 +77,7 @@ def count_report(row: Row, stored: dict[str, Any], stamp: Stamp) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The usage of an attempt as budgets count it; `unpriced` counts its parts without a known price."""
+    """The usage of an attempt as budgets count it; `unpriced` counts its parts without a price."""
 
     tokens: int = 0
     cost: Decimal = Decimal(0)
