@@ -83,7 +83,6 @@ class TokenAdmin(ReadOnly):
         "revoked_at",
     )
     list_filter = ("kind", "project")
-    list_select_related = ("project", "agent")
     search_fields = ("name", "prefix")
     fields = ("kind", "project", "agent", "name")
     shown_fields = (
@@ -98,6 +97,7 @@ class TokenAdmin(ReadOnly):
     )
     actions = ("revoke",)
     narrow = {"revoke": lambda rows: rows.filter(revoked_at=None)}
+    page = "/settings/tokens/"
     links = {
         "Agent": "agent",
         "Events": "ledger.Event?subject_id__exact={0.pk}",
@@ -110,9 +110,6 @@ class TokenAdmin(ReadOnly):
         self, request: HttpRequest, obj: Token | None = None
     ) -> tuple[str, ...]:
         return self.shown_fields if obj else ()
-
-    def find_page(self, row: Token) -> str:
-        return "/settings/tokens/"
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return self.may(request, "add")

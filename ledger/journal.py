@@ -338,6 +338,19 @@ def record(
     )
 
 
+def record_about(subject_type: str, row: Any, kind: Kind, *, stamp: Stamp, **more: Any) -> None:
+    """Record an event about a project's row, and about its agent if it has one."""
+    record(
+        kind,
+        subject_type=subject_type,
+        subject_id=row.pk,
+        project_id=row.project_id,
+        agent_id=getattr(row, "agent_id", None),
+        stamp=stamp,
+        **more,
+    )
+
+
 def since_subject(subject: str) -> str:
     """Return the SQL of the lowest id that the events about a subject can have."""
     # The journal has a partition for each month of ids, and PostgreSQL reads only those from here

@@ -88,14 +88,8 @@ def delete_marker(marker: Marker, *, stamp: Stamp) -> bool:
 
 def record_event(kind: Kind, marker: Marker, *, stamp: Stamp) -> None:
     data = {"name": marker.name, "kind": marker.kind, "at": marker.at.isoformat()}
-    journal.record(
-        kind,
-        subject_type="marker",
-        subject_id=marker.pk,
-        project_id=marker.project_id,
-        stamp=stamp,
-        data=data | ({"link": marker.link} if marker.link else {}),
-    )
+    link = {"link": marker.link} if marker.link else {}
+    journal.record_about("marker", marker, kind, stamp=stamp, data=data | link)
 
 
 BEFORE = """select p.id as of, m.id, m.project_id, m.name, m.kind, m.at, m.link, m.text,

@@ -215,15 +215,7 @@ def rotate(token: Token, *, overlap: timedelta, stamp: Stamp) -> tuple[Token, st
 
 
 def record_event(what: Kind, token: Token, *, stamp: Stamp, **data: str) -> None:
-    journal.record(
-        what,
-        subject_type="token",
-        subject_id=token.pk,
-        project_id=token.project_id,
-        agent_id=token.agent_id,
-        stamp=stamp,
-        data=data | {"prefix": token.prefix},
-    )
+    journal.record_about("token", token, what, stamp=stamp, data=data | {"prefix": token.prefix})
 
 
 def record_bulk_use(caller: Principal, done: str, count: int, *, stamp: Stamp) -> None:

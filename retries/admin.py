@@ -49,12 +49,10 @@ class TaskAdmin(WithErrors, VerbAdmin):
         "agent",
         "project",
     )
-    list_select_related = ("agent",)
     search_fields = ("agent__name",)
     task_path = "pk"
-    ordering = ("-id",)
     verbs = tasks.PAGE
-    page = "/tasks/{}/"
+    page = "/tasks/{0.pk}/"
 
     links = {
         "Attempts": "ledger.Attempt?task__id__exact={0.pk}",
@@ -84,11 +82,9 @@ class PlanAdmin(VerbAdmin):
         "updated_at",
     )
     list_filter = ("project",)
-    list_select_related = ("project",)
     search_fields = ("ref", "title")
-    ordering = ("-id",)
     verbs = plans.VERBS
-    page = "/plans/{}/"
+    page = "/plans/{0.pk}/"
 
     links = {
         "Tasks": "ledger.Task?plan__id__exact={0.pk}",
@@ -112,9 +108,8 @@ class DeadLetterAdmin(VerbAdmin):
     list_select_related = ("agent", "task")
     search_fields = ("agent__name", "error")
     task_path = "task"
-    ordering = ("-id",)
     verbs = dead_letters.VERBS
-    page = "/dead-letters/{}/"
+    page = "/dead-letters/{0.pk}/"
     links = {
         "Task": "task",
         "Attempts": "ledger.Attempt?task__id__exact={0.task_id}",
@@ -138,15 +133,12 @@ class RetryPolicyAdmin(ReadOnly):
     """The policies of each project, which can be edited."""
 
     list_display = ("project", "ask_at_once", "obey_waits", "ask_on_same_failure", "evidence")
-    list_select_related = ("project",)
     search_fields = ("project__name",)
+    page = "/settings/policies/"
     links = {
         "Project": "project",
         "Events": "ledger.Event?subject_id__exact={0.project_id}",
     }
-
-    def find_page(self, row: RetryPolicy) -> str:
-        return "/settings/policies/"
 
     def list_subjects(self, row: RetryPolicy) -> list[UUID]:
         return [row.project_id]
@@ -173,12 +165,10 @@ class RetryPolicyAdmin(ReadOnly):
 class InstructionAdmin(VerbAdmin):
     list_display = ("start", "agent", "state", "urgency", "retry_count", "max_retries", "queued_at")
     list_filter = ("state", "tracked", "on_failed", "project")
-    list_select_related = ("agent",)
     search_fields = ("agent__name",)
     instruction_path = "pk"
-    ordering = ("-id",)
     verbs = instructions.ADMIN
-    page = "/instructions/{}/"
+    page = "/instructions/{0.pk}/"
     links = {
         "Escalations": "retries.Escalation?instruction__id__exact={0.pk}",
         "Sent again as": "ledger.Instruction?resend_of__id__exact={0.pk}",
@@ -197,11 +187,9 @@ class InstructionAdmin(VerbAdmin):
 class StandingInstructionAdmin(VerbAdmin):
     list_display = ("start", "project", "agent", "event", "state", "hold_stop", "activated_at")
     list_filter = ("paused", "event", "hold_stop", "project")
-    list_select_related = ("agent", "project")
     search_fields = ("content", "signal_type", "agent__name")
-    ordering = ("-id",)
     verbs = rules.VERBS
-    page = "/instructions/standing/{}/"
+    page = "/instructions/standing/{0.pk}/"
     links = {
         "Its instructions": "ledger.Instruction?rule__id__exact={0.pk}",
         "Events": "ledger.Event?subject_id__exact={0.pk}",
@@ -235,9 +223,9 @@ class BreakerAdmin(VerbAdmin):
         "updated_at",
     )
     list_filter = ("state", "agent__project")
-    list_select_related = ("agent",)
     search_fields = ("agent__name",)
     verbs = agent_verbs.OF_BREAKER
+    page = "/agents/{0.agent_id}/"
     links = {
         "Agent": "agent",
         "Attempts": "ledger.Attempt?agent__id__exact={0.agent_id}",
@@ -249,9 +237,6 @@ class BreakerAdmin(VerbAdmin):
 
     def list_subjects(self, row: Breaker) -> list[UUID]:
         return [row.agent_id]
-
-    def find_page(self, row: Breaker) -> str:
-        return f"/agents/{row.agent_id}/"
 
 
 class NewAgent(forms.ModelForm):  # type: ignore[type-arg]
@@ -285,7 +270,7 @@ class AgentAdmin(VerbAdmin):
     search_fields = ("name",)
     readonly_fields = ("breaker_state", "last_seen_at", "created_at")
     verbs = agent_verbs.ADMIN
-    page = "/agents/{}/"
+    page = "/agents/{0.pk}/"
     links = {
         "Breaker": "breaker",
         "Open escalations": "retries.Escalation?agent__id__exact={0.pk}&state__exact=open",
@@ -322,9 +307,7 @@ class AgentAdmin(VerbAdmin):
 class PermissionRequestAdmin(ReadOnly):
     list_display = ("asked_at", "tool", "call", "agent", "state", "taken_at", "closed_at")
     list_filter = (list_values("state", PermissionState.values), "agent", "project")
-    list_select_related = ("agent",)
     search_fields = ("title", "tool", "agent__name")
-    ordering = ("-id",)
 
     @admin.display(description="Call")
     def call(self, request: PermissionRequest) -> str:
@@ -353,10 +336,8 @@ class PermissionRuleAdmin(VerbAdmin):
         "created_by_name",
     )
     list_filter = (list_values("state", RuleState.values), "allows", "agent", "project")
-    list_select_related = ("agent", "project")
     search_fields = ("tool", "matcher")
-    ordering = ("-id",)
     verbs = permission_rules.VERBS
-    page = "/settings/permissions/{}/"
+    page = "/settings/permissions/{0.pk}/"
 
     links = {"Events": "ledger.Event?subject_id__exact={0.pk}"}

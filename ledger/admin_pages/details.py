@@ -82,7 +82,7 @@ class DetailPage(admin.ModelAdmin):  # type: ignore[type-arg]
     narrow: ClassVar[Mapping[str, Narrow]] = {}
     # by their labels, a column of a row, or a list of rows with the values that it filters by
     links: ClassVar[Mapping[str, str]] = {}
-    # the path of the row's page outside the admin, with a place for its id
+    # the path of the row's page outside the admin, with places for values of the row
     page = ""
 
     # ---- the verbs
@@ -155,7 +155,7 @@ class DetailPage(admin.ModelAdmin):  # type: ignore[type-arg]
     # ---- the links
 
     def find_page(self, row: Any) -> str:
-        return self.page.format(row.pk)
+        return self.page.format(row)
 
     def list_links(self, request: HttpRequest, row: Any) -> Iterator[Link]:
         # Subclasses add links of their own.

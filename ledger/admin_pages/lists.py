@@ -55,6 +55,7 @@ class ReadOnly(DetailPage):
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
     list_per_page = list_max_show_all = 50  # no list is read whole
+    # without an `ordering`, the newest rows come first: Django sorts by falling ids
 
     # the lookup of a row's project; None for what belongs to the instance
     project_path: str | None = None
@@ -91,12 +92,18 @@ class ReadOnly(DetailPage):
             rows = rows.filter(self.match_projects(projects))
         match = request.resolver_match
         is_list = bool(match and (match.url_name or "").endswith("_changelist"))
-        return rows.defer(*self.list_unread()) if is_list and request.method == "GET" else rows
+        return (
+            rows.defer(*self.list_unread(request)) if is_list and request.method == "GET" else rows
+        )
 
-    def list_unread(self) -> list[str]:
-        related = self.list_select_related
+    def get_list_select_related(self, request: HttpRequest) -> Any:
+        columns = {each.name for each in self.opts.fields if isinstance(each, ForeignKey)}
+        shown = tuple(name for name in self.list_display if name in columns)
+        return self.list_select_related or shown
+
+    def list_unread(self, request: HttpRequest) -> list[str]:
         models: dict[str, Any] = {"": self.model}
-        for name in related if isinstance(related, tuple) else ():
+        for name in self.get_list_select_related(request):
             models[f"{name}__"] = self.opts.get_field(name).related_model
         return [
             f"{path}{name}"

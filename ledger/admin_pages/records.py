@@ -45,7 +45,6 @@ class Records(ReadOnly):
     """Rows of tables that grow with each move; lists do not sort them."""
 
     sortable_by = ()
-    ordering = ("-id",)
 
 
 @admin.register(Event)
@@ -153,6 +152,7 @@ class OfTask(Records):
 
     project_path = "task__project_id"
     task_path = "task"
+    page = "/tasks/{0.task_id}/"
     links = {
         "Task": "task",
         "Attempts": "ledger.Attempt?task__id__exact={0.task_id}",
@@ -163,15 +163,11 @@ class OfTask(Records):
     def list_subjects(self, row: Any) -> list[UUID]:
         return [row.task_id]
 
-    def find_page(self, row: Any) -> str:
-        return f"/tasks/{row.task_id}/"
-
 
 @admin.register(Attempt)
 class AttemptAdmin(OfTask):
     list_display = ("task", "number", "agent", "worker_id", "outcome", "started_at", "ended_at")
     list_filter = (list_values("outcome", Outcome.values, null="running"), "agent__project")
-    list_select_related = ("agent", "task")
     search_fields = ("agent__name", "worker_id")
 
     def name_row(self, row: Attempt) -> str:
@@ -186,7 +182,6 @@ OF_PATTERN = "grouped__pattern__exact"
 class FailureAdmin(OfTask):
     list_display = ("at", "type", "code", "message", "task")
     list_filter = ("type",)
-    list_select_related = ("task",)
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
         return lookup == OF_PATTERN or super().lookup_allowed(lookup, value, request)
@@ -202,7 +197,6 @@ class FailureAdmin(OfTask):
 class TaskHistoryAdmin(OfTask):
     list_display = ("timestamp", "task", "from_state", "to_state", "error")
     list_filter = (Period, list_values("to_state", TaskState.values))
-    list_select_related = ("task",)
 
     def is_about_one(self, request: HttpRequest) -> bool:
         return "task__id__exact" in request.GET

@@ -12,8 +12,9 @@ from ninja import Body, Query, Router
 from ledger import accounts, agents
 from ledger.access.reasons import require_reason
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
-from ledger.api.cursors import fetch_page, read_page
-from ledger.api.parameters import filter_by_id, find_by_id
+from ledger.api.cursors import fetch_page
+from ledger.api.parameters import find_by_id
+from ledger.api.reading import list_response
 from ledger.api.responses import json_response, page_body
 from ledger.authorization.principal import Principal
 from ledger.database import server_time
@@ -39,14 +40,7 @@ router = Router(tags=["agents"])
 @router.get("/agents", auth=PrincipalAuth("agents:read"), response=AgentList)
 def agents_list(request: PrincipalRequest, query: Query[ListQuery]) -> HttpResponse:
     """List the project's agents, newest first."""
-    rows = with_counts(request.auth).workers()
-    page = read_page(
-        filter_by_id(rows, query.id),
-        limit=query.limit,
-        cursor=query.cursor,
-        filters={"id": query.id},
-    )
-    return json_response(page_body(page, write_agents(page.rows)))
+    return list_response(with_counts(request.auth).workers(), query, write_agents)
 
 
 @router.post(

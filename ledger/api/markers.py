@@ -8,9 +8,8 @@ from ninja import Query, Router
 
 from ledger import markers
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
-from ledger.api.cursors import read_page
-from ledger.api.parameters import filter_by_id
-from ledger.api.responses import json_response, page_body, respond_once
+from ledger.api.reading import list_response
+from ledger.api.responses import json_response, respond_once
 from ledger.models import Marker, Project
 from ledger.schemas.markers import MarkerIn, MarkerOut, MarkerQuery
 from ledger.schemas.shared import page_of
@@ -52,16 +51,14 @@ def markers_create(request: PrincipalRequest, body: MarkerIn) -> HttpResponse:
 )
 def markers_list(request: PrincipalRequest, query: Query[MarkerQuery]) -> HttpResponse:
     """List markers, the last set first."""
-    rows = filter_by_id(Marker.objects.visible_to(request.auth), query.id)
+    rows = Marker.objects.visible_to(request.auth)
     if query.kind:
         rows = rows.filter(kind=query.kind)
     if query.since:
         rows = rows.filter(at__gte=query.since)
     if query.until:
         rows = rows.filter(at__lt=query.until)
-    filters = query.model_dump(exclude={"limit", "cursor"})
-    page = read_page(rows, limit=query.limit, cursor=query.cursor, filters=filters)
-    return json_response(page_body(page, map(MarkerOut.write, page.rows)))
+    return list_response(rows, query, MarkerOut)
 
 
 @router.delete("/markers/{id}", auth=PrincipalAuth("tasks:write"), response=MarkerOut)

@@ -10,9 +10,9 @@ from ninja import Query, Router
 
 from ledger import agents
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
-from ledger.api.cursors import read_page
-from ledger.api.parameters import filter_by_id, find_by_id
-from ledger.api.responses import json_response, page_body
+from ledger.api.parameters import find_by_id
+from ledger.api.reading import list_response
+from ledger.api.responses import json_response
 from ledger.authorization.principal import Principal
 from ledger.database import server_time, sql
 from ledger.errors import Invalid
@@ -36,13 +36,7 @@ router = Router(tags=["pools"])
 @router.get("/pools", auth=PrincipalAuth("agents:read"), response=page_of(PoolOut))
 def pools_list(request: PrincipalRequest, query: Query[ListQuery]) -> HttpResponse:
     """List the project's pools, newest first; an agent sees those that it is a member of."""
-    page = read_page(
-        filter_by_id(visible_pools(request.auth), query.id),
-        limit=query.limit,
-        cursor=query.cursor,
-        filters={"id": query.id},
-    )
-    return json_response(page_body(page, write_pools(page.rows)))
+    return list_response(visible_pools(request.auth), query, write_pools)
 
 
 @router.post("/pools", auth=PrincipalAuth("agents:write"), response={201: PoolOut})

@@ -10,16 +10,15 @@ from ninja import Query, Router
 
 from ledger import agents
 from ledger.access.reasons import require_reason
-from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
-from ledger.api.cursors import read_page
+from ledger.api.auth import PrincipalAuth, PrincipalRequest, stamp_of
 from ledger.api.parameters import (
-    filter_by_id,
     find_agent_id,
     find_plan_id,
     parse_if_match,
     parse_states,
 )
-from ledger.api.responses import json_response, page_body, respond_once
+from ledger.api.reading import find_visible, list_response
+from ledger.api.responses import json_response, respond_once
 from ledger.errors import InvalidTransition
 from ledger.instructions import Expect
 from ledger.models import Agent, Plan, Project, StandingInstruction
@@ -72,10 +71,7 @@ def standing_instructions_list(
     rows = rows.in_state(*parse_states(query.state, RuleState)) if query.state else rows.current()
     if query.agent:
         rows = rows.filter(agent=find_agent_id(request.auth, query.agent))
-    filters = {"state": query.state, "agent": query.agent, "id": query.id}
-    rows = filter_by_id(rows, query.id)
-    page = read_page(rows, limit=query.limit, cursor=query.cursor, filters=filters)
-    return json_response(page_body(page, map(RuleOut.write, page.rows)))
+    return list_response(rows, query, RuleOut)
 
 
 @router.post(
@@ -173,10 +169,7 @@ def standing_instructions_try_saved(
 
 def find_rule(request: PrincipalRequest, id: UUID) -> StandingInstruction:
     rows = StandingInstruction.objects.visible_to(request.auth).select_related("agent", "plan")
-    found = rows.filter(pk=id).first()
-    if found is None:
-        raise not_visible("standing instruction", id)
-    return found
+    return find_visible(rows, "standing instruction", id)
 
 
 def rule_response(rule: StandingInstruction) -> HttpResponse:

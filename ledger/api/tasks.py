@@ -19,8 +19,8 @@ from ninja import Query, Router
 from ledger import agents, tasks
 from ledger.access.daily_limits import count_tasks
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
-from ledger.api.cursors import read_page
-from ledger.api.responses import json_response, page_body, respond_once
+from ledger.api.reading import list_response
+from ledger.api.responses import json_response, respond_once
 from ledger.authorization.principal import Principal
 from ledger.database import server_time, sql
 from ledger.database.sql import Row
@@ -242,7 +242,4 @@ def tasks_list_events(request: PrincipalRequest, id: UUID, query: Query[PageQuer
     """List a task's events, oldest first."""
     find_task(request, id)
     rows: QuerySet[Event, Any] = Event.objects.about(id).values()
-    page = read_page(
-        rows, limit=query.limit, cursor=query.cursor, filters={"task": id}, oldest_first=True
-    )
-    return json_response(page_body(page, events_out(page.rows)))
+    return list_response(rows, query, events_out, oldest_first=True, task=id)

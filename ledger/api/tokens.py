@@ -12,10 +12,9 @@ from ninja import Body, Query, Router
 
 from ledger import accounts, agents, tokens
 from ledger.access import scopes
-from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
-from ledger.api.cursors import read_page
-from ledger.api.parameters import filter_by_id
-from ledger.api.responses import json_response, page_body
+from ledger.api.auth import PrincipalAuth, PrincipalRequest, stamp_of
+from ledger.api.reading import find_visible, list_response
+from ledger.api.responses import json_response
 from ledger.authorization.permissions import may
 from ledger.database import sql
 from ledger.errors import Invalid
@@ -32,13 +31,7 @@ router = Router(tags=["tokens"])
 def tokens_list(request: PrincipalRequest, query: Query[ListQuery]) -> HttpResponse:
     """List the project's tokens, newest first; secrets are not stored."""
     rows = Token.objects.visible_to(request.auth).select_related("agent")
-    page = read_page(
-        filter_by_id(rows, query.id),
-        limit=query.limit,
-        cursor=query.cursor,
-        filters={"id": query.id},
-    )
-    return json_response(page_body(page, map(TokenOut.write, page.rows)))
+    return list_response(rows, query, TokenOut)
 
 
 @router.post("/tokens", auth=PrincipalAuth(scopes.TOKENS_WRITE), response={201: SecretOut})
@@ -86,10 +79,8 @@ def find_agent(request: PrincipalRequest, body: TokenIn, project: Project) -> Ag
 
 
 def find_token(request: PrincipalRequest, id: UUID) -> Token:
-    token = Token.objects.visible_to(request.auth).select_related("agent").filter(pk=id).first()
-    if token is None:
-        raise not_visible("token", id)
-    return token
+    rows = Token.objects.visible_to(request.auth).select_related("agent")
+    return find_visible(rows, "token", id)
 
 
 @router.get("/tokens/{id}", auth=PrincipalAuth(scopes.TOKENS_WRITE), response=TokenOut)

@@ -5,9 +5,8 @@ from typing import Any, Self
 
 from django.db import models
 
-from ledger.authorization.principal import Principal
 from ledger.models.fields import key, stamp
-from ledger.models.project import Project
+from ledger.models.project import Project, VisibleQuerySet
 from ledger.states import RetryOn
 from ledger.values.account_windows import MOST_WAIT, LimitWindow, WindowFact
 
@@ -16,11 +15,8 @@ SYSTEM_TEXT_LENGTH = 16_000
 ACCOUNT_LENGTH = 64
 
 
-class AgentQuerySet(models.QuerySet["Agent"]):
-    def visible_to(self, principal: Principal) -> Self:
-        if principal.is_agent:
-            return self.filter(id=principal.agent_id)
-        return self.filter(project_id=principal.project_id)
+class AgentQuerySet(VisibleQuerySet["Agent"]):
+    agent_path = "id"
 
     def workers(self) -> Self:
         return self.filter(is_pool=False)

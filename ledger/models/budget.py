@@ -11,7 +11,7 @@ from django.db.models import Exists, OuterRef, Q
 from ledger.authorization.principal import Principal
 from ledger.models.fields import key
 from ledger.models.plan import Plan
-from ledger.models.project import Project
+from ledger.models.project import Project, VisibleQuerySet
 from ledger.models.task import Task
 
 MODEL_LENGTH = 128
@@ -168,9 +168,8 @@ class Budget(models.Model):
         return datetime.combine(tomorrow, time(), ZoneInfo(self.zone)).astimezone(UTC)
 
 
-class ModelPriceQuerySet(models.QuerySet["ModelPrice"]):
-    def visible_to(self, principal: Principal) -> Self:
-        return self.filter(project_id=principal.project_id)
+class ModelPriceQuerySet(VisibleQuerySet["ModelPrice"]):
+    agent_path = ""
 
 
 class ModelPrice(models.Model):

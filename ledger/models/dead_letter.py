@@ -5,19 +5,13 @@ from typing import Self
 from django.db import models
 from django.db.models import F, Q
 
-from ledger.authorization.principal import Principal
 from ledger.models.agent import Agent
 from ledger.models.fields import key
-from ledger.models.project import Project
+from ledger.models.project import Project, VisibleQuerySet
 from ledger.models.task import Task
 
 
-class DeadLetterQuerySet(models.QuerySet["DeadLetter"]):
-    def visible_to(self, principal: Principal) -> Self:
-        if principal.is_agent:
-            return self.filter(agent_id=principal.agent_id)
-        return self.filter(project_id=principal.project_id)
-
+class DeadLetterQuerySet(VisibleQuerySet["DeadLetter"]):
     def open(self) -> Self:
         return self.filter(closed_at=None)
 

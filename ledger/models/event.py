@@ -10,9 +10,8 @@ from django.db import models
 from django.db.models import Func, Value
 
 from ledger import journal
-from ledger.authorization.principal import Principal
 from ledger.models.fields import CurrentTransaction, IsTrue, TransactionId, key, stamp
-from ledger.models.project import Project
+from ledger.models.project import Project, VisibleQuerySet
 from ledger.values.ids import FIRST_ID, SLACK, first_id
 
 # the events that the audit log lists; the kinds are plain texts, which a migration can contain
@@ -29,7 +28,7 @@ class SubjectFloor(Func):
     output_field = models.UUIDField()
 
 
-class EventQuerySet(models.QuerySet["Event"]):
+class EventQuerySet(VisibleQuerySet["Event"]):
     """Queries of the journal that bound the ids, so that PostgreSQL reads few partitions."""
 
     def about(self, subject_id: UUID | models.OuterRef) -> Self:
@@ -49,11 +48,6 @@ class EventQuerySet(models.QuerySet["Event"]):
 
     def until(self, at: datetime) -> Self:
         return self.filter(id__lt=first_id(at + SLACK), at__lt=at)
-
-    def visible_to(self, principal: Principal) -> Self:
-        if principal.is_agent:
-            return self.filter(agent_id=principal.agent_id)
-        return self.filter(project_id=principal.project_id)
 
 
 class Event(models.Model):
@@ -98,9 +92,8 @@ class Event(models.Model):
         return f"{self.kind} {self.subject_id}"
 
 
-class MarkerQuerySet(models.QuerySet["Marker"]):
-    def visible_to(self, principal: Principal) -> Self:
-        return self.filter(project_id=principal.project_id)
+class MarkerQuerySet(VisibleQuerySet["Marker"]):
+    agent_path = ""
 
 
 class Marker(models.Model):

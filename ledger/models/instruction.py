@@ -5,10 +5,9 @@ from typing import Self
 from django.db import models
 from django.db.models import Q
 
-from ledger.authorization.principal import Principal
 from ledger.models.agent import Agent
 from ledger.models.fields import key, one_of, rule
-from ledger.models.project import Project
+from ledger.models.project import Project, VisibleQuerySet
 from ledger.states import UNSETTLED, InstructionState, Urgency, Way, prefixed, urgency_of
 
 PLAIN = (InstructionState.QUEUED, InstructionState.DELIVERED, InstructionState.CANCELLED)
@@ -21,12 +20,7 @@ class OnFailed(models.TextChoices):
     ESCALATE = "escalate"
 
 
-class InstructionQuerySet(models.QuerySet["Instruction"]):
-    def visible_to(self, principal: Principal) -> Self:
-        if principal.is_agent:
-            return self.filter(agent_id=principal.agent_id)
-        return self.filter(project_id=principal.project_id)
-
+class InstructionQuerySet(VisibleQuerySet["Instruction"]):
     def unsettled(self) -> Self:
         return self.filter(state__in=UNSETTLED)
 

@@ -1,15 +1,33 @@
 """The project: the tenant boundary."""
 
 from datetime import datetime
+from typing import ClassVar, Self, TypeVar
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
+from ledger.authorization.principal import Principal
 from ledger.models.fields import key, one_of, rule, stamp
 from ledger.states import FileScope
 from ledger.values.ids import timestamp_of
 
 DEFAULT = "default"
+M = TypeVar("M", bound=models.Model)
+
+
+class VisibleQuerySet(models.QuerySet[M]):
+    """Rows that a token sees: those of its project, or of its agent where it is an agent's."""
+
+    project_path: ClassVar[str] = "project_id"
+    # empty where an agent sees its whole project, None where it sees nothing
+    agent_path: ClassVar[str | None] = "agent_id"
+
+    def visible_to(self, principal: Principal) -> Self:
+        if not principal.is_agent or self.agent_path == "":
+            return self.filter(**{self.project_path: principal.project_id})
+        if self.agent_path is None:
+            return self.none()
+        return self.filter(**{self.agent_path: principal.agent_id})
 
 
 class Project(models.Model):

@@ -1,15 +1,13 @@
 """The session: an agent's conversation, its messages, and the tasks that were found in it."""
 
 from datetime import datetime
-from typing import Self
 
 from django.db import models
 from django.db.models import F, Q
 
-from ledger.authorization.principal import Principal
 from ledger.models.agent import Agent
 from ledger.models.fields import key, one_of, rule
-from ledger.models.project import Project
+from ledger.models.project import Project, VisibleQuerySet
 from ledger.models.task import Attempt, Task
 from ledger.states import BatchOutcome, MessageState, SessionTaskState
 
@@ -20,13 +18,6 @@ class TrackerName(models.TextChoices):
     TODO = "todo"
     LLM = "llm"
     NONE = "none"
-
-
-class SessionQuerySet(models.QuerySet["Session"]):
-    def visible_to(self, principal: Principal) -> Self:
-        if principal.is_agent:
-            return self.filter(agent_id=principal.agent_id)
-        return self.filter(project_id=principal.project_id)
 
 
 class Session(models.Model):
@@ -73,7 +64,7 @@ class Session(models.Model):
     created_at = models.DateTimeField()
     updated_at = models.DateTimeField()
 
-    objects = SessionQuerySet.as_manager()
+    objects = VisibleQuerySet["Session"].as_manager()
 
     class Meta:
         constraints = [
@@ -117,11 +108,8 @@ class Session(models.Model):
         return self.lock_until is not None and self.lock_until > now
 
 
-class SessionTaskQuerySet(models.QuerySet["SessionTask"]):
-    def visible_to(self, principal: Principal) -> Self:
-        if principal.is_agent:
-            return self.filter(session__agent_id=principal.agent_id)
-        return self.filter(session__project_id=principal.project_id)
+class SessionTaskQuerySet(VisibleQuerySet["SessionTask"]):
+    project_path, agent_path = "session__project_id", "session__agent_id"
 
 
 class SessionTask(models.Model):
@@ -198,11 +186,8 @@ class SessionBatch(models.Model):
         return f"messages {self.first_order} to {self.last_order} of {self.session_id}"
 
 
-class MessageQuerySet(models.QuerySet["Message"]):
-    def visible_to(self, principal: Principal) -> Self:
-        if principal.is_agent:
-            return self.filter(session__agent_id=principal.agent_id)
-        return self.filter(session__project_id=principal.project_id)
+class MessageQuerySet(VisibleQuerySet["Message"]):
+    project_path, agent_path = "session__project_id", "session__agent_id"
 
 
 class Message(models.Model):

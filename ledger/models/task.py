@@ -11,7 +11,7 @@ from ledger.authorization.principal import Principal
 from ledger.models.agent import Agent, PoolMember
 from ledger.models.fields import assignee_key, key, one_of, rule
 from ledger.models.plan import Plan
-from ledger.models.project import Project
+from ledger.models.project import Project, VisibleQuerySet
 from ledger.states import (
     FINAL,
     BlockedReason,
@@ -339,11 +339,8 @@ class MissingNeed(models.Model):
         return f"{self.task_id} needs {self.ref}"
 
 
-class AttemptQuerySet(models.QuerySet["Attempt"]):
-    def visible_to(self, principal: Principal) -> Self:
-        if principal.is_agent:
-            return self.filter(agent_id=principal.agent_id)
-        return self.filter(task__project_id=principal.project_id)
+class AttemptQuerySet(VisibleQuerySet["Attempt"]):
+    project_path = "task__project_id"
 
 
 class Attempt(models.Model):

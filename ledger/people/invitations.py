@@ -86,11 +86,5 @@ def accept(invitation: Invitation, user: User, *, stamp: Stamp) -> Membership | 
 
 def record_event(kind: Kind, invitation: Invitation, *, stamp: Stamp) -> None:
     data = {"role": str(invitation.role), "for": invitation.email}
-    journal.record(
-        kind,
-        subject_type="invitation",
-        subject_id=invitation.pk,
-        project_id=invitation.project_id,
-        stamp=stamp,
-        data={name: value for name, value in data.items() if value},
-    )
+    given = {name: value for name, value in data.items() if value}
+    journal.record_about("invitation", invitation, kind, stamp=stamp, data=given)

@@ -101,14 +101,8 @@ def sign_out(member: Membership, *, keep: str | None, stamp: Stamp) -> int:
 
 def record_event(kind: Kind, member: Membership, *, stamp: Stamp, **data: str | int) -> None:
     person = {"person": member.user.get_username()[:64], "role": str(member.role)}
-    journal.record(
-        kind,
-        subject_type="member",
-        subject_id=member.pk,
-        project_id=member.project_id,
-        stamp=stamp,
-        data=person | ({"group": member.group} if member.group else {}) | data,
-    )
+    group = {"group": member.group} if member.group else {}
+    journal.record_about("member", member, kind, stamp=stamp, data=person | group | data)
 
 
 def record_person_event(kind: Kind, user: User, *, stamp: Stamp) -> None:

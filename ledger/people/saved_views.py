@@ -62,11 +62,5 @@ def delete_view(view: SavedView, *, stamp: Stamp) -> bool:
 
 def record_event(kind: Kind, view: SavedView, *, stamp: Stamp) -> None:
     data = {"name": view.name, "list": view.list, "query": view.query, "sort": view.sort}
-    journal.record(
-        kind,
-        subject_type="saved_view",
-        subject_id=view.pk,
-        project_id=view.project_id,
-        stamp=stamp,
-        data={name: value for name, value in data.items() if value},
-    )
+    given = {name: value for name, value in data.items() if value}
+    journal.record_about("saved_view", view, kind, stamp=stamp, data=given)

@@ -106,15 +106,9 @@ def record_event(
     to_state: str | None = None,
     data: dict[str, Any] | None = None,
 ) -> None:
-    journal.record(
-        kind,
-        subject_type="plan",
-        subject_id=plan.pk,
-        project_id=plan.project_id,
-        stamp=stamp,
-        from_state=from_state,
-        to_state=to_state,
-        data={"ref": plan.ref, "run": plan.run} | (data or {}),
+    data = {"ref": plan.ref, "run": plan.run} | (data or {})
+    journal.record_about(
+        "plan", plan, kind, stamp=stamp, from_state=from_state, to_state=to_state, data=data
     )
 
 

@@ -30,10 +30,8 @@ class SessionAdmin(ReadOnly):
         list_values("last_outcome", BatchOutcome.values),
         "project",
     )
-    list_select_related = ("agent",)
     search_fields = ("title", "external_id", "agent__name")
-    ordering = ("-id",)
-    page = "/sessions/{}/"
+    page = "/sessions/{0.pk}/"
     links = {
         "Agent": "agent",
         "Messages": "ledger.Message?session__id__exact={0.pk}",
@@ -47,7 +45,7 @@ class OfSession(ReadOnly):
     """Rows of a session, whose events are their history."""
 
     project_path = "session__project_id"
-    ordering = ("-id",)
+    page = "/sessions/{0.session_id}/"
     links = {
         "Session": "session",
         "Messages": "ledger.Message?session__id__exact={0.session_id}",
@@ -58,15 +56,11 @@ class OfSession(ReadOnly):
     def list_subjects(self, row: Any) -> list[UUID]:
         return [row.session_id]
 
-    def find_page(self, row: Any) -> str:
-        return f"/sessions/{row.session_id}/"
-
 
 @admin.register(Message)
 class MessageAdmin(OfSession):
     list_display = ("session", "order", "role", "state", "sent_at", "planning")
     list_filter = ("state", list_values("role", sorted({*ROLES.values()})), "session__project")
-    list_select_related = ("session",)
     search_fields = ("session__title", "session__external_id")
     sortable_by = ()
 
@@ -78,5 +72,4 @@ class MessageAdmin(OfSession):
 class SessionTaskAdmin(OfSession):
     list_display = ("session", "order", "description", "state", "task", "updated_at")
     list_filter = ("state", "session__project")
-    list_select_related = ("session", "task")
     search_fields = ("description", "session__title")

@@ -299,16 +299,8 @@ def record_change(
     to_state: str | None = None,
     data: dict[str, Any] | None = None,
 ) -> None:
-    journal.record(
-        kind,
-        subject_type="rule",
-        subject_id=found.pk,
-        project_id=found.project_id,
-        agent_id=found.agent_id,
-        stamp=stamp,
-        from_state=from_state,
-        to_state=to_state,
-        data=data,
+    journal.record_about(
+        "rule", found, kind, stamp=stamp, from_state=from_state, to_state=to_state, data=data
     )
 
 

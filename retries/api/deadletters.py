@@ -8,10 +8,10 @@ from django.http import HttpResponse
 from ninja import Body, Query, Router
 
 from ledger.access.reasons import require_reason
-from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
-from ledger.api.cursors import read_page
-from ledger.api.parameters import filter_by_id, find_agent_id
-from ledger.api.responses import json_response, page_body, respond_once
+from ledger.api.auth import PrincipalAuth, PrincipalRequest, stamp_of
+from ledger.api.parameters import find_agent_id
+from ledger.api.reading import find_visible, list_response
+from ledger.api.responses import json_response, respond_once
 from ledger.errors import Invalid, InvalidTransition
 from ledger.models import DeadLetter
 from ledger.models.dead_letter import DeadLetterQuerySet
@@ -46,10 +46,7 @@ def dead_letters_list(
         rows = rows.filter(type=query.type)
     if query.assignee:
         rows = rows.filter(task__assignee__username=query.assignee, task__assignee__isnull=False)
-    filters = query.model_dump(exclude={"limit", "cursor"})
-    rows = filter_by_id(rows, query.id)
-    page = read_page(rows, limit=query.limit, cursor=query.cursor, filters=filters)
-    return json_response(page_body(page, map(DeadLetterOut.write, page.rows)))
+    return list_response(rows, query, DeadLetterOut)
 
 
 def visible_letters(request: PrincipalRequest) -> DeadLetterQuerySet:
@@ -58,10 +55,7 @@ def visible_letters(request: PrincipalRequest) -> DeadLetterQuerySet:
 
 
 def find_letter(request: PrincipalRequest, id: UUID) -> DeadLetter:
-    letter = visible_letters(request).filter(pk=id).first()
-    if letter is None:
-        raise not_visible("dead letter", id)
-    return letter
+    return find_visible(visible_letters(request), "dead letter", id)
 
 
 @router.post(

@@ -6,10 +6,10 @@ from uuid import UUID
 from django.http import HttpResponse
 from ninja import Query, Router
 
-from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
-from ledger.api.cursors import read_page
-from ledger.api.parameters import filter_by_id, find_agent_id, find_plan_id, parse_if_match
-from ledger.api.responses import complete_url, json_response, page_body, respond_once
+from ledger.api.auth import PrincipalAuth, PrincipalRequest, stamp_of
+from ledger.api.parameters import find_agent_id, find_plan_id, parse_if_match
+from ledger.api.reading import find_visible, list_response
+from ledger.api.responses import complete_url, json_response, respond_once
 from ledger.authorization.permissions import may
 from ledger.authorization.principal import Principal
 from ledger.errors import Invalid
@@ -40,7 +40,6 @@ def escalations_list(
     request: PrincipalRequest, query: Query[schemas.EscalationQuery]
 ) -> HttpResponse:
     """List escalations, newest first."""
-    filters = query.model_dump(exclude={"limit", "cursor"})
     conditions: dict[str, Any] = {
         "state": query.state,
         "reason": query.reason,
@@ -51,10 +50,11 @@ def escalations_list(
     rows = visible_escalations(request.auth).filter(
         **{column: value for column, value in conditions.items() if value}
     )
-    rows = filter_by_id(filter_escalations(rows, query), query.id)
-    page = read_page(rows, limit=query.limit, cursor=query.cursor, filters=filters)
-    data = (complete_url(body) for body in escalations_out(revealed(request, page.rows)))
-    return json_response(page_body(page, data))
+    return list_response(
+        filter_escalations(rows, query),
+        query,
+        lambda rows: map(complete_url, escalations_out(revealed(request, rows))),
+    )
 
 
 @router.get(
@@ -74,10 +74,7 @@ def visible_escalations(principal: Principal) -> EscalationQuerySet:
 
 def find_escalation(request: PrincipalRequest, id: UUID) -> Escalation:
     """Return an escalation that the caller may see; raise NotFound otherwise."""
-    escalation = visible_escalations(request.auth).filter(pk=id).first()
-    if escalation is None:
-        raise not_visible("escalation", id)
-    return escalation
+    return find_visible(visible_escalations(request.auth), "escalation", id)
 
 
 def revealed(request: PrincipalRequest, rows: list[Escalation]) -> list[Escalation]:

@@ -6,10 +6,10 @@ from django.db.models import Count
 from django.http import HttpResponse
 from ninja import Query, Router
 
-from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible
-from ledger.api.cursors import read_page
+from ledger.api.auth import PrincipalAuth, PrincipalRequest
 from ledger.api.parameters import parse_states
-from ledger.api.responses import json_response, page_body
+from ledger.api.reading import find_visible, list_response
+from ledger.api.responses import json_response
 from ledger.schemas.shared import page_of
 from retries.models import Operation
 from retries.models.operation import ItemState, OperationState
@@ -31,16 +31,13 @@ def operations_list(
     rows = Operation.objects.visible_to(request.auth)
     if query.state:
         rows = rows.filter(state__in=parse_states(query.state, OperationState))
-    page = read_page(rows, limit=query.limit, cursor=query.cursor, filters={"state": query.state})
-    return json_response(page_body(page, map(OperationOut.write, page.rows)))
+    return list_response(rows, query, OperationOut)
 
 
 @router.get("/operations/{id}", auth=PrincipalAuth("events:read"), response=OperationDetailOut)
 def operations_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Get an action on many rows: its progress or its result, and why rows were left."""
-    row = Operation.objects.visible_to(request.auth).filter(pk=id).first()
-    if row is None:
-        raise not_visible("operation", id)
+    row = find_visible(Operation.objects.visible_to(request.auth), "operation", id)
     refused = row.items.filter(state=ItemState.REFUSED).order_by().values("refusal")
     counts = refused.annotate(count=Count("*")).order_by("-count", "refusal")
     refusals = [{"why": each["refusal"], "count": each["count"]} for each in counts]

@@ -9,9 +9,9 @@ from ninja import Body, Query, Router
 
 from ledger.access.reasons import require_reason
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
-from ledger.api.cursors import read_page
-from ledger.api.parameters import filter_by_id, find_agent_id, parse_states
-from ledger.api.responses import complete_url, json_response, page_body, respond_once
+from ledger.api.parameters import find_agent_id, parse_states
+from ledger.api.reading import find_visible, list_response
+from ledger.api.responses import complete_url, json_response, respond_once
 from ledger.database import server_time
 from ledger.models import Agent, Task
 from ledger.schemas.shared import ReasonIn, page_of
@@ -90,11 +90,7 @@ def permissions_list(
         rows = rows.filter(agent=find_agent_id(request.auth, query.agent))
     if query.rule:
         rows = rows.filter(rule_ids__contains=[query.rule])
-    filters = query.model_dump(exclude={"limit", "cursor"})
-    page = read_page(
-        filter_by_id(rows, query.id), limit=query.limit, cursor=query.cursor, filters=filters
-    )
-    return json_response(page_body(page, (body_of(request, row) for row in page.rows)))
+    return list_response(rows, query, lambda rows: (body_of(request, row) for row in rows))
 
 
 @router.get(
@@ -102,9 +98,7 @@ def permissions_list(
 )
 def permissions_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Get a permission request. Reading the decision here does not take it."""
-    found = visible_requests(request).filter(pk=id).first()
-    if found is None:
-        raise not_visible("permission request", id)
+    found = find_visible(visible_requests(request), "permission request", id)
     return json_response(body_of(request, found))
 
 
@@ -155,13 +149,7 @@ def permission_rules_list(
     """List permission rules, newest first."""
     rows = PermissionRule.objects.visible_to(request.auth).select_related("agent")
     rows = rows.filter(state=query.state) if query.state else rows
-    page = read_page(
-        filter_by_id(rows, query.id),
-        limit=query.limit,
-        cursor=query.cursor,
-        filters=query.model_dump(exclude={"limit", "cursor"}),
-    )
-    return json_response(page_body(page, (PermissionRuleOut.write(row) for row in page.rows)))
+    return list_response(rows, query, PermissionRuleOut)
 
 
 @router.post(

@@ -1,6 +1,6 @@
 """Plans over HTTP: import them from a file, read, edit, pause, abort, and restart them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -10,9 +10,9 @@ from ninja import Body, Query, Router
 from ledger import planfile
 from ledger.access.reasons import require_reason
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, stamp_of
-from ledger.api.cursors import read_page
-from ledger.api.parameters import filter_by_id, find_plan, parse_if_match, parse_states
-from ledger.api.responses import json_response, page_body, respond_once
+from ledger.api.parameters import find_plan, parse_if_match, parse_states
+from ledger.api.reading import list_response
+from ledger.api.responses import json_response, respond_once
 from ledger.authorization.permissions import may
 from ledger.database import sql
 from ledger.errors import InvalidTransition
@@ -203,11 +203,12 @@ def plans_list(request: PrincipalRequest, query: Query[schemas.PlanQuery]) -> Ht
         rows = rows.filter(ref=query.ref)
     if query.q:
         rows = rows.filter(title__icontains=query.q)
-    filters = query.model_dump(exclude={"limit", "cursor"})
-    rows = filter_by_id(rows, query.id)
-    page = read_page(rows, limit=query.limit, cursor=query.cursor, filters=filters)
-    counts = editing.count_tasks_of(plan.pk for plan in page.rows)
-    return json_response(page_body(page, (plan_out(plan, counts[plan.pk]) for plan in page.rows)))
+    return list_response(rows, query, write_plans)
+
+
+def write_plans(plans: list[Plan]) -> Iterator[dict[str, Any]]:
+    counts = editing.count_tasks_of(plan.pk for plan in plans)
+    return (plan_out(plan, counts[plan.pk]) for plan in plans)
 
 
 @router.get("/plans/{id}", auth=PrincipalAuth("tasks:read"), response=schemas.PlanWithTasksOut)

@@ -219,12 +219,6 @@ def check_model(model: str) -> str:
 
 def record(kind: Kind, row: ModelPrice, *, stamp: Stamp) -> None:
     names = ("input", "output", "cache_read", "cache_write")
-    journal.record(
-        kind,
-        subject_type="price",
-        subject_id=row.pk,
-        project_id=row.project_id,
-        stamp=stamp,
-        data={"name": row.model, "starts_on": row.starts_on.isoformat()}
-        | {name: float(getattr(row, name)) for name in names},
-    )
+    data = {"name": row.model, "starts_on": row.starts_on.isoformat()}
+    amounts = {name: float(getattr(row, name)) for name in names}
+    journal.record_about("price", row, kind, stamp=stamp, data=data | amounts)

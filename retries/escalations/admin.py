@@ -61,9 +61,8 @@ class EscalationAdmin(WithErrors, VerbAdmin):
     search_fields = ("agent__name", "answered_by_name")
     task_path = "task"
     instruction_path = "instruction"
-    ordering = ("-id",)
     verbs = escalations.ADMIN
-    page = "/escalations/{}/"
+    page = "/escalations/{0.pk}/"
 
     def is_about_one(self, request: HttpRequest) -> bool:
         """Return whether the list shows a search, the escalations of one row, or chosen ones."""

@@ -272,12 +272,10 @@ def record_event(
         for name in ("task", "permission")
         if (id := getattr(escalation, f"{name}_id"))
     }
-    journal.record(
+    journal.record_about(
+        "escalation",
+        escalation,
         kind,
-        subject_type="escalation",
-        subject_id=escalation.id,
-        project_id=escalation.project_id,
-        agent_id=escalation.agent_id,
         from_state=from_state,
         to_state=to_state,
         stamp=stamp,

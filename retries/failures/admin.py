@@ -31,11 +31,10 @@ class FailurePatternAdmin(VerbAdmin):
         "project",
     )
     list_filter = ("state", "project")
-    list_select_related = ("project",)
     search_fields = ("template", "fingerprint")
     ordering = ("-last_seen", "-id")
     verbs = patterns.ADMIN
-    page = "/patterns/{}/"
+    page = "/patterns/{0.pk}/"
     links = {
         "Failures": f"ledger.Failure?{OF_PATTERN}={{0.pk}}",
         "Events": "ledger.Event?subject_id__exact={0.pk}",
@@ -56,17 +55,14 @@ class FixVerdictAdmin(ReadOnly):
     project_path = "pattern__project_id"
     list_display = ("fix", "verdict", "pattern", "by_name", "at", "note")
     list_filter = ("verdict", "pattern__project")
-    list_select_related = ("pattern",)
     search_fields = ("fix", "note", "by_name", "pattern__template")
     ordering = ("-at", "-id")
     actions = ("promote", "retire", "reset")
+    page = "/patterns/{0.pattern_id}/"
     links = {
         "Pattern": "pattern",
         "Events": "ledger.Event?subject_id__exact={0.pattern_id}",
     }
-
-    def find_page(self, row: FixVerdict) -> str:
-        return f"/patterns/{row.pattern_id}/"
 
     def list_subjects(self, row: FixVerdict) -> list[UUID]:
         return [row.pattern_id]

@@ -8,9 +8,9 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from ledger.authorization.principal import Principal
 from ledger.models import Agent, Attempt, Instruction, Project, Task
 from ledger.models.fields import key
+from ledger.models.project import VisibleQuerySet
 from retries.models.on_call import EscalationPolicy
 from retries.models.permission import PermissionRequest
 from retries.states import QUESTIONS, Answer, EscalationState, OnExpiry
@@ -19,13 +19,7 @@ from retries.states import QUESTIONS, Answer, EscalationState, OnExpiry
 UNROUTED = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class EscalationQuerySet(models.QuerySet["Escalation"]):
-    def visible_to(self, principal: Principal) -> Self:
-        # An agent sees only its own escalations.
-        if principal.is_agent:
-            return self.filter(agent_id=principal.agent_id)
-        return self.filter(project_id=principal.project_id)
-
+class EscalationQuerySet(VisibleQuerySet["Escalation"]):
     def open(self) -> Self:
         return self.filter(state=EscalationState.OPEN)
 

@@ -5,15 +5,14 @@ from typing import Self
 from django.db import models
 from django.db.models import F, Q
 
-from ledger.authorization.principal import Principal
 from ledger.models import Agent, Failure, Project
 from ledger.models.fields import UUIDv7, assignee_key, key
+from ledger.models.project import VisibleQuerySet
 from retries.states import PatternState, Verdict
 
 
-class FailurePatternQuerySet(models.QuerySet["FailurePattern"]):
-    def visible_to(self, principal: Principal) -> Self:
-        return self.filter(project_id=principal.project_id)
+class FailurePatternQuerySet(VisibleQuerySet["FailurePattern"]):
+    agent_path = ""
 
     def current(self) -> Self:
         return self.filter(merged_into=None)

@@ -6,9 +6,9 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
-from ledger.authorization.principal import Principal
 from ledger.models import Project
 from ledger.models.fields import key
+from ledger.models.project import VisibleQuerySet
 
 
 class ChannelKind(models.TextChoices):
@@ -49,12 +49,8 @@ class Digest(models.TextChoices):
 THREADED = ("Email", "ntfy", "Slack app")
 
 
-class ChannelQuerySet(models.QuerySet["Channel"]):
-    def visible_to(self, principal: Principal) -> Self:
-        # Channels of all projects belong to people only.
-        if principal.is_agent:
-            return self.none()
-        return self.filter(project_id=principal.project_id)
+class ChannelQuerySet(VisibleQuerySet["Channel"]):
+    agent_path = None  # channels of all projects belong to people only
 
     def on(self) -> Self:
         return self.exclude(state=ChannelState.DISABLED)

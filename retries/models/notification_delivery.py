@@ -5,9 +5,9 @@ from typing import Self
 from django.db import models
 from django.db.models import Q
 
-from ledger.authorization.principal import Principal
 from ledger.models import Project
 from ledger.models.fields import key
+from ledger.models.project import VisibleQuerySet
 from retries.models.notification_channel import Channel
 from retries.models.notification_rule import NotificationRule, NotificationThread
 
@@ -50,12 +50,8 @@ class DeliveryRole(models.TextChoices):
     TEST = "test"
 
 
-class DeliveryQuerySet(models.QuerySet["Delivery"]):
-    def visible_to(self, principal: Principal) -> Self:
-        # A delivery belongs to its channel's project.
-        if principal.is_agent:
-            return self.none()
-        return self.filter(channel__project_id=principal.project_id)
+class DeliveryQuerySet(VisibleQuerySet["Delivery"]):
+    project_path, agent_path = "channel__project_id", None
 
     def unsettled(self) -> Self:
         return self.filter(state__in=UNSETTLED)

@@ -1,13 +1,11 @@
 """Rules that say which conditions a channel for people is told of."""
 
-from typing import Self
-
 from django.db import models
 from django.db.models import Q
 
-from ledger.authorization.principal import Principal
 from ledger.models import Agent, Plan, Project
 from ledger.models.fields import key
+from ledger.models.project import VisibleQuerySet
 from retries.models.notification_channel import Channel
 
 
@@ -19,12 +17,8 @@ class RepeatUntil(models.TextChoices):
     TAKEN = "taken"
 
 
-class NotificationRuleQuerySet(models.QuerySet["NotificationRule"]):
-    def visible_to(self, principal: Principal) -> Self:
-        # Rules for all projects belong to people only.
-        if principal.is_agent:
-            return self.none()
-        return self.filter(project_id=principal.project_id)
+class NotificationRuleQuerySet(VisibleQuerySet["NotificationRule"]):
+    agent_path = None  # rules for all projects belong to people only
 
 
 class NotificationRule(models.Model):

@@ -1,24 +1,20 @@
 """Escalation policies, and the rotas of the people that they tell."""
 
-from typing import Self
-
 from django.db import models
 from django.db.models import Q
 
-from ledger.authorization.principal import Principal
 from ledger.models import Project
 from ledger.models.fields import key
+from ledger.models.project import VisibleQuerySet
 
 
-class RotaQuerySet(models.QuerySet["Rota"]):
-    def visible_to(self, principal: Principal) -> Self:
-        # An agent does not learn when a person is on call, or what is answered without one.
-        return self.none() if principal.is_agent else self.filter(project_id=principal.project_id)
+class RotaQuerySet(VisibleQuerySet["Rota"]):
+    # An agent does not learn when a person is on call, or what is answered without one.
+    agent_path = None
 
 
-class EscalationPolicyQuerySet(models.QuerySet["EscalationPolicy"]):
-    def visible_to(self, principal: Principal) -> Self:
-        return self.none() if principal.is_agent else self.filter(project_id=principal.project_id)
+class EscalationPolicyQuerySet(VisibleQuerySet["EscalationPolicy"]):
+    agent_path = None
 
 
 class Rota(models.Model):

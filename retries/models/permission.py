@@ -11,16 +11,11 @@ from django.db.models import Q
 from ledger.authorization.principal import Principal
 from ledger.models import Agent, Project, Task
 from ledger.models.fields import key
+from ledger.models.project import VisibleQuerySet
 from retries.states import PermissionState, RuleState, WhenSilent
 
 
-class PermissionRequestQuerySet(models.QuerySet["PermissionRequest"]):
-    def visible_to(self, principal: Principal) -> Self:
-        # An agent sees only its own requests.
-        if principal.is_agent:
-            return self.filter(agent_id=principal.agent_id)
-        return self.filter(project_id=principal.project_id)
-
+class PermissionRequestQuerySet(VisibleQuerySet["PermissionRequest"]):
     def waiting(self) -> Self:
         return self.filter(state=PermissionState.WAITING)
 

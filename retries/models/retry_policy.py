@@ -1,5 +1,7 @@
 """A project's policies for decisions about failures."""
 
+from typing import Any
+
 from django.db import models
 from django.db.models import Q
 
@@ -8,30 +10,26 @@ from ledger.states import EvidenceLevel
 from retries.states import PolicyScope
 
 
+def scope(default: PolicyScope, help_text: str) -> "models.CharField[Any, Any]":
+    return models.CharField(
+        max_length=8,
+        choices=PolicyScope.choices,
+        default=default,
+        db_default=default.value,
+        help_text=help_text,
+    )
+
+
 class RetryPolicy(models.Model):
     """The policies of a project for decisions about failures; without a row the defaults count."""
 
     project = models.OneToOneField(Project, models.CASCADE, primary_key=True)
-    ask_at_once = models.CharField(
-        max_length=8,
-        choices=PolicyScope.choices,
-        default=PolicyScope.PLANS,
-        db_default=PolicyScope.PLANS.value,
-        help_text="ask a person at once where credentials or credit are missing",
+    ask_at_once = scope(
+        PolicyScope.PLANS, "ask a person at once where credentials or credit are missing"
     )
-    obey_waits = models.CharField(
-        max_length=8,
-        choices=PolicyScope.choices,
-        default=PolicyScope.ALL,
-        db_default=PolicyScope.ALL.value,
-        help_text="wait as long as a rate limit says, at most 15 minutes",
-    )
-    ask_on_same_failure = models.CharField(
-        max_length=8,
-        choices=PolicyScope.choices,
-        default=PolicyScope.OFF,
-        db_default=PolicyScope.OFF.value,
-        help_text="ask a person if an error comes back and no file has changed",
+    obey_waits = scope(PolicyScope.ALL, "wait as long as a rate limit says, at most 15 minutes")
+    ask_on_same_failure = scope(
+        PolicyScope.OFF, "ask a person if an error comes back and no file has changed"
     )
     # null: it is not set; agents' own reports are recorded, and a hook's Stop asks
     evidence = models.CharField(  # noqa: DJ001

@@ -31,19 +31,15 @@ class ChannelAdmin(ReadOnly):
         "succeeded_at",
     )
     list_filter = ("kind", "state", "project")
-    list_select_related = ("project",)
     search_fields = ("name", "service", "shown_address")
     exclude = ("address", "signing_secrets", "sender")
-    ordering = ("-id",)
+    page = PAGE
     links = {
         "Deliveries": OF_CHANNEL,
         "Deliveries that were given up": f"{OF_CHANNEL}&state__exact=gave_up",
         "Rules": "retries.NotificationRule?channel__id__exact={0.pk}",
         "Events": "ledger.Event?subject_id__exact={0.pk}",
     }
-
-    def find_page(self, row: Channel) -> str:
-        return PAGE
 
 
 @admin.register(NotificationRule)
@@ -58,17 +54,13 @@ class NotificationRuleAdmin(ReadOnly):
         "enabled",
     )
     list_filter = ("enabled", "project")
-    list_select_related = ("project", "channel", "second_channel")
     json_columns = ("conditions",)
-    ordering = ("-id",)
+    page = PAGE
     links = {
         "Channel": "channel",
         "Second channel": "second_channel",
         "Deliveries": "retries.Delivery?rule__id__exact={0.pk}",
     }
-
-    def find_page(self, row: NotificationRule) -> str:
-        return PAGE
 
     @admin.display(description="Conditions")
     def named_conditions(self, rule: NotificationRule) -> str:
@@ -90,16 +82,12 @@ class DeliveryAdmin(ReadOnly):
         "error",
     )
     list_filter = ("state", "role", "channel")
-    list_select_related = ("channel",)
     search_fields = ("message_id", "title", "kind")
-    ordering = ("-id",)
+    page = "/settings/deliveries/?open={0.pk}"
     actions = ("redeliver",)
 
     def name_row(self, row: Delivery) -> str:
         return f"{row.kind} to {row.channel}"
-
-    def find_page(self, row: Delivery) -> str:
-        return f"/settings/deliveries/?open={row.pk}"
 
     def list_subjects(self, row: Delivery) -> list[UUID]:
         return [row.subject_id] if row.subject_id else []
@@ -123,4 +111,3 @@ class DeliveryAdmin(ReadOnly):
 @admin.register(QuietHours)
 class QuietHoursAdmin(ReadOnly):
     list_display = ("user", "starts", "ends", "timezone")
-    list_select_related = ("user",)

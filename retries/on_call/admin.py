@@ -12,26 +12,18 @@ PAGE = "/settings/on-call/"
 class EscalationPolicyAdmin(ReadOnly):
     list_display = ("name", "project", "position", "conditions", "answer_within_s", "enabled")
     list_filter = ("enabled", "project")
-    list_select_related = ("project",)
     search_fields = ("name", "conditions")
-    ordering = ("-id",)
+    page = PAGE
     links = {
         "Escalations": "retries.Escalation?policy__id__exact={0.pk}",
         "Events": "ledger.Event?subject_id__exact={0.pk}",
     }
-
-    def find_page(self, row: EscalationPolicy) -> str:
-        return PAGE
 
 
 @admin.register(Rota)
 class RotaAdmin(ReadOnly):
     list_display = ("name", "project", "timezone", "changed_by_name", "updated_at")
     list_filter = ("project",)
-    list_select_related = ("project",)
     search_fields = ("name",)
-    ordering = ("-id",)
+    page = PAGE
     links = {"Events": "ledger.Event?subject_id__exact={0.pk}"}
-
-    def find_page(self, row: Rota) -> str:
-        return PAGE

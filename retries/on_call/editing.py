@@ -197,14 +197,7 @@ def record(
     data: dict[str, Any] = {"name": row.name, "changed": list(changed)}
     if isinstance(row, EscalationPolicy) and ("steps" in changed or not changed):
         data["steps"] = row.steps
-    journal.record(
-        kind,
-        subject_type="on_call",
-        subject_id=row.pk,
-        project_id=row.project_id,
-        stamp=stamp,
-        data=data,
-    )
+    journal.record_about("on_call", row, kind, stamp=stamp, data=data)
 
 
 @contextmanager

@@ -57,7 +57,8 @@ def describe_step(escalation: Escalation, step: Step, at: datetime) -> str:
 
 def name_targets(escalation: Escalation, step: Step, at: datetime) -> list[str]:
     names = [each.partition(":")[2] for each in step.to if each.startswith("rota:")]
-    rotas = Rota.objects.filter(project=escalation.project_id, name__in=names) if names else []
+    rows = Rota.objects.filter(project=escalation.project_id, name__in=names)
+    rotas = list(rows) if names else []
     found = {f"rota:{each.name}": find_on_call(read_schedule(each), at) for each in rotas}
     people = [name for each in step.to for name in found.get(each, (each,))]
     return [name for name in dict.fromkeys(people) if name not in escalation.told]

@@ -48,13 +48,12 @@ class OperationAdmin(ReadOnly):
     )
     list_filter = ("state", list_values("verb", sorted(VERBS)))
     search_fields = ("verb", "reason", "actor_name")
-    ordering = ("-id",)
     actions = ("undo", "stop")
     narrow = {
         "undo": lambda rows: rows.filter(state=OperationState.WAITING),
         "stop": lambda rows: rows.filter(state__in=UNDER_WAY),
     }
-    page = "/operations/{}/"
+    page = "/operations/{0.pk}/"
     links = {
         "Events": "ledger.Event?subject_id__exact={0.pk}",
     }

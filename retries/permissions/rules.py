@@ -115,16 +115,9 @@ def record_use(
     used = PermissionRule.objects.filter(pk__in=[rule.pk for rule in rules])
     used.update(hits=F("hits") + 1, last_used_at=stamp.at, expires_at=stamp.at + UNUSED)
     kind = Kind.PERMISSION_ALLOWED if rules[0].allows else Kind.PERMISSION_DENIED
-    journal.record(
-        kind,
-        subject_type="permission",
-        subject_id=request.pk,
-        project_id=request.project_id,
-        agent_id=request.agent_id,
-        to_state=request.state,
-        stamp=stamp,
-        data={"rules": [str(rule.pk) for rule in rules], "rule": str(rules[0])},
-    )
+    data = {"rules": [str(rule.pk) for rule in rules], "rule": str(rules[0])}
+    state = request.state
+    journal.record_about("permission", request, kind, stamp=stamp, to_state=state, data=data)
 
 
 # ---- changes by people
@@ -243,16 +236,8 @@ def end(rule: PermissionRule, to: RuleState, *, kind: Kind, note: str = "", stam
 
 
 def record_event(rule: PermissionRule, kind: Kind, *, note: str = "", stamp: Stamp) -> None:
-    journal.record(
-        kind,
-        subject_type="permission_rule",
-        subject_id=rule.pk,
-        project_id=rule.project_id,
-        agent_id=rule.agent_id,
-        to_state=rule.state,
-        stamp=stamp,
-        data={"rule": str(rule), "hits": rule.hits, **noted(note)},
-    )
+    data = {"rule": str(rule), "hits": rule.hits, **noted(note)}
+    journal.record_about("permission_rule", rule, kind, stamp=stamp, to_state=rule.state, data=data)
 
 
 # ---- what a rule would decide

@@ -5,10 +5,10 @@ from uuid import UUID
 from django.http import HttpResponse
 from ninja import Query, Router
 
-from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible
-from ledger.api.cursors import read_page
+from ledger.api.auth import PrincipalAuth, PrincipalRequest
 from ledger.api.parameters import parse_states
-from ledger.api.responses import json_response, page_body
+from ledger.api.reading import find_visible, list_response
+from ledger.api.responses import json_response
 from ledger.database import server_time
 from ledger.errors import Invalid, InvalidTransition
 from ledger.schemas.shared import page_of
@@ -32,9 +32,7 @@ def deliveries_list(request: PrincipalRequest, query: Query[schemas.DeliveryQuer
         rows = rows.filter(state__in=parse_states(query.state, DeliveryState))
     if query.kind:
         rows = rows.filter(kind=query.kind)
-    filters = {"channel": query.channel, "state": query.state, "kind": query.kind}
-    page = read_page(rows, limit=query.limit, cursor=query.cursor, filters=filters)
-    return json_response(page_body(page, map(DeliveryOut.write, page.rows)))
+    return list_response(rows, query, DeliveryOut)
 
 
 @router.get("/deliveries/{id}", auth=PrincipalAuth(WRITE), response=DeliveryDetailOut)
@@ -56,10 +54,7 @@ def deliveries_redeliver(request: PrincipalRequest, id: UUID) -> HttpResponse:
 
 def find_delivery(request: PrincipalRequest, id: UUID) -> Delivery:
     rows = Delivery.objects.visible_to(request.auth).select_related("channel")
-    found = rows.filter(pk=id).first()
-    if found is None:
-        raise not_visible("delivery", id)
-    return found
+    return find_visible(rows, "delivery", id)
 
 
 def parse_id(text: str) -> UUID:

@@ -7,10 +7,10 @@ from django.http import HttpResponse
 from ninja import Query, Router
 
 from ledger import agents
-from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
-from ledger.api.cursors import read_page
-from ledger.api.parameters import filter_by_id, find_plan_id, parse_if_match
-from ledger.api.responses import json_response, page_body, respond_once
+from ledger.api.auth import PrincipalAuth, PrincipalRequest, stamp_of
+from ledger.api.parameters import find_plan_id, parse_if_match
+from ledger.api.reading import find_visible, list_response
+from ledger.api.responses import json_response, respond_once
 from ledger.errors import Invalid
 from ledger.models import Plan, Project
 from ledger.schemas.shared import ListQuery
@@ -39,13 +39,7 @@ NULLABLE = {
 def notification_rules_list(request: PrincipalRequest, query: Query[ListQuery]) -> HttpResponse:
     """List the project's notification rules, newest first."""
     rows = NotificationRule.objects.visible_to(request.auth).select_related("agent")
-    page = read_page(
-        filter_by_id(rows, query.id),
-        limit=query.limit,
-        cursor=query.cursor,
-        filters={"id": query.id},
-    )
-    return json_response(page_body(page, map(NotificationRuleOut.write, page.rows)))
+    return list_response(rows, query, NotificationRuleOut)
 
 
 @router.post(
@@ -107,10 +101,7 @@ def notification_rules_delete(request: PrincipalRequest, id: UUID) -> HttpRespon
 
 def find_rule(request: PrincipalRequest, id: UUID) -> NotificationRule:
     rows = NotificationRule.objects.visible_to(request.auth).select_related("agent")
-    found = rows.filter(pk=id).first()
-    if found is None:
-        raise not_visible("notification rule", id)
-    return found
+    return find_visible(rows, "notification rule", id)
 
 
 def rule_response(rule: NotificationRule) -> HttpResponse:

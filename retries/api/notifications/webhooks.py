@@ -9,10 +9,10 @@ from uuid import UUID
 from django.http import HttpResponse
 from ninja import Body, Query, Router
 
-from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
-from ledger.api.cursors import read_page
-from ledger.api.parameters import filter_by_id, parse_if_match
-from ledger.api.responses import json_response, page_body
+from ledger.api.auth import PrincipalAuth, PrincipalRequest, stamp_of
+from ledger.api.parameters import parse_if_match
+from ledger.api.reading import find_visible, list_response
+from ledger.api.responses import json_response
 from ledger.database import server_time
 from ledger.errors import Invalid
 from ledger.models import Project
@@ -226,10 +226,8 @@ def visible(request: PrincipalRequest, kind: ChannelKind) -> ChannelQuerySet:
 
 
 def find_channel(request: PrincipalRequest, id: UUID, kind: ChannelKind) -> Channel:
-    found = visible(request, kind).select_related("project").filter(pk=id).first()
-    if found is None:
-        raise not_visible("webhook" if kind == WEBHOOK else "notification channel", id)
-    return found
+    noun = "webhook" if kind == WEBHOOK else "notification channel"
+    return find_visible(visible(request, kind).select_related("project"), noun, id)
 
 
 def object_of(channel: Channel) -> dict[str, Any]:
@@ -242,10 +240,8 @@ def channel_response(channel: Channel) -> HttpResponse:
 
 
 def list_channels(request: PrincipalRequest, query: ListQuery, kind: ChannelKind) -> HttpResponse:
-    rows = filter_by_id(visible(request, kind), query.id)
-    filters = {"kind": kind, "id": query.id}
-    page = read_page(rows, limit=query.limit, cursor=query.cursor, filters=filters)
-    return json_response(page_body(page, map(object_of, page.rows)))
+    shape = WebhookOut if kind == WEBHOOK else PersonChannelOut
+    return list_response(visible(request, kind), query, shape, kind=kind)
 
 
 def update_channel(

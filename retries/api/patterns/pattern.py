@@ -1,15 +1,16 @@
 """Failure patterns over HTTP: everyone but agents reads, people act on them."""
 
+from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
 from django.http import HttpResponse
 from ninja import Body, Query, Router
 
-from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
-from ledger.api.cursors import read_page
-from ledger.api.parameters import filter_by_id, parse_states
-from ledger.api.responses import json_response, page_body, respond_once
+from ledger.api.auth import PrincipalAuth, PrincipalRequest, stamp_of
+from ledger.api.parameters import parse_states
+from ledger.api.reading import find_visible, list_response
+from ledger.api.responses import json_response, respond_once
 from ledger.errors import InvalidTransition
 from ledger.schemas.shared import PageQuery, page_of
 from ledger.states import Who
@@ -20,7 +21,7 @@ from retries.assignment.rows import PATTERN, assign, comment
 from retries.failures import figures, patterns
 from retries.failures.stuck_tasks import count_stuck_tasks
 from retries.insight.prediction_reads import find_attempt_predictions
-from retries.models import FailurePattern
+from retries.models import FailurePattern, Grouped
 from retries.schemas import patterns as schemas
 from retries.schemas.escalations import AssignIn, CommentIn
 from retries.schemas.patterns import grouped_out, newest_out, patterns_out
@@ -41,10 +42,7 @@ def patterns_list(request: PrincipalRequest, query: Query[schemas.PatternQuery])
         rows = rows.filter(state__in=parse_states(query.state, PatternState))
     for word in query.q.split():
         rows = rows.filter(template__icontains=word)
-    filters = query.model_dump(exclude={"limit", "cursor"})
-    rows = filter_by_id(filter_patterns(rows, query), query.id)
-    page = read_page(rows, limit=query.limit, cursor=query.cursor, filters=filters)
-    return json_response(page_body(page, patterns_out(page.rows)))
+    return list_response(filter_patterns(rows, query), query, patterns_out)
 
 
 @router.get("/patterns/{id}", auth=PrincipalAuth("events:read"), response=schemas.OnePatternOut)
@@ -63,10 +61,12 @@ def patterns_list_failures(
 ) -> HttpResponse:
     """List a pattern's failures, newest first."""
     rows = find_pattern(request, id).grouped.select_related("failure", "agent")
-    page = read_page(rows, limit=query.limit, cursor=query.cursor, filters={"pattern": id})
-    chances = find_attempt_predictions(row.failure.attempt_id for row in page.rows)
-    data = (grouped_out(row, chances.get(row.failure.attempt_id)) for row in page.rows)
-    return json_response(page_body(page, data))
+    return list_response(rows, query, write_failures, pattern=id)
+
+
+def write_failures(rows: list[Grouped]) -> Iterator[dict[str, Any]]:
+    chances = find_attempt_predictions(row.failure.attempt_id for row in rows)
+    return (grouped_out(row, chances.get(row.failure.attempt_id)) for row in rows)
 
 
 def find_pattern(request: PrincipalRequest, id: UUID) -> FailurePattern:
@@ -74,9 +74,7 @@ def find_pattern(request: PrincipalRequest, id: UUID) -> FailurePattern:
     rows = FailurePattern.objects.visible_to(request.auth).select_related(
         "assignee", "merged_into__assignee"
     )
-    pattern = rows.filter(pk=id).first()
-    if pattern is None:
-        raise not_visible("pattern", id)
+    pattern = find_visible(rows, "pattern", id)
     return pattern.merged_into or pattern
 
 

@@ -6,8 +6,8 @@ from django.http import HttpResponse
 from ninja import Query, Router
 
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
-from ledger.api.cursors import read_page
-from ledger.api.responses import json_response, page_body
+from ledger.api.reading import list_response
+from ledger.api.responses import json_response
 from ledger.models import Project
 from ledger.schemas.shared import PageQuery, page_of
 from retries.api.escalations import PersonAuth
@@ -33,8 +33,7 @@ router = Router(tags=["experiments"])
 def experiments_list(request: PrincipalRequest, query: Query[PageQuery]) -> HttpResponse:
     """List the project's experiments, newest first."""
     rows = ContextExperiment.objects.filter(project=request.auth.project_id)
-    page = read_page(rows, limit=query.limit, cursor=query.cursor, filters={})
-    return json_response(page_body(page, map(ExperimentOut.write, page.rows)))
+    return list_response(rows, query, ExperimentOut)
 
 
 @router.get("/experiments/needed", auth=PrincipalAuth("events:read"), response=NeededOut)

@@ -6,7 +6,8 @@ from uuid import UUID
 from django.http import HttpResponse
 from ninja import Query, Router
 
-from ledger.api.auth import BearerAuth, BearerRequest, PrincipalAuth, PrincipalRequest, not_visible
+from ledger.api.auth import BearerAuth, BearerRequest, PrincipalAuth, PrincipalRequest
+from ledger.api.reading import find_visible
 from ledger.api.responses import JSON, json_response
 from ledger.models import Attempt
 from retries.api.text_responses import TEXT, preferred_type, text_response
@@ -58,9 +59,8 @@ def attempts_get_output(
 
     With `Accept: text/plain`, the response is all that is stored, as text.
     """
-    attempt = Attempt.objects.visible_to(request.auth).only("ended_at").filter(pk=id).first()
-    if attempt is None:
-        raise not_visible("attempt", id)
+    rows = Attempt.objects.visible_to(request.auth).only("ended_at")
+    attempt = find_visible(rows, "attempt", id)
     if preferred_type(request, JSON, TEXT) == TEXT:
         return text_response(join_pieces(read_all(id, start=query.from_)), TEXT)
     pieces = read_output(id, start=query.from_)

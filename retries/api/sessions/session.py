@@ -15,12 +15,11 @@ from ledger.api.auth import (
     BearerRequest,
     PrincipalAuth,
     PrincipalRequest,
-    not_visible,
     stamp_of,
 )
-from ledger.api.cursors import read_page
-from ledger.api.parameters import filter_by_id, find_agent_id, parse_states
-from ledger.api.responses import json_response, page_body, respond_once
+from ledger.api.parameters import find_agent_id, parse_states
+from ledger.api.reading import find_visible, list_response
+from ledger.api.responses import json_response, respond_once
 from ledger.database import server_time
 from ledger.errors import Invalid, NotFound
 from ledger.models import Agent, Message, Project, Session, SessionTask
@@ -91,12 +90,8 @@ def sessions_list(request: PrincipalRequest, query: Query[schemas.SessionQuery])
     rows = Session.objects.visible_to(request.auth).select_related("agent")
     if query.agent:
         rows = rows.filter(agent=find_agent_id(request.auth, query.agent))
-    filters = {"agent": query.agent, "id": query.id}
-    page = read_page(
-        filter_by_id(rows, query.id), limit=query.limit, cursor=query.cursor, filters=filters
-    )
     now = server_time.now()
-    return json_response(page_body(page, (session_out(row, now=now) for row in page.rows)))
+    return list_response(rows, query, lambda rows: (session_out(row, now=now) for row in rows))
 
 
 @router.get("/sessions/tools", auth=PrincipalAuth("sessions:read"), response=session_tools.ToolList)
@@ -113,10 +108,7 @@ def sessions_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
 
 def find_session(request: PrincipalRequest, id: UUID) -> Session:
     rows = Session.objects.visible_to(request.auth).select_related("agent")
-    session = rows.filter(pk=id).first()
-    if session is None:
-        raise not_visible("session", id)
-    return session
+    return find_visible(rows, "session", id)
 
 
 @router.post(
@@ -197,14 +189,7 @@ def sessions_list_messages(
     rows = Message.objects.filter(session=session).select_related("session_task")
     if query.state:
         rows = rows.filter(state__in=parse_states(query.state, MessageState))
-    page = read_page(
-        rows,
-        limit=query.limit,
-        cursor=query.cursor,
-        filters={"session": id, "state": query.state},
-        oldest_first=True,
-    )
-    return json_response(page_body(page, map(MessageOut.write, page.rows)))
+    return list_response(rows, query, MessageOut, oldest_first=True, session=id)
 
 
 @router.get(

@@ -9,10 +9,10 @@ from django.db.models import Q
 from django.http import HttpResponse
 from ninja import Query, Router
 
-from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
-from ledger.api.cursors import read_page
-from ledger.api.parameters import filter_by_id, find_plan, find_plan_id, parse_if_match
-from ledger.api.responses import json_response, page_body
+from ledger.api.auth import PrincipalAuth, PrincipalRequest, stamp_of
+from ledger.api.parameters import find_plan, find_plan_id, parse_if_match
+from ledger.api.reading import find_visible, list_response
+from ledger.api.responses import json_response
 from ledger.database import server_time
 from ledger.errors import Invalid
 from ledger.models import Budget, BudgetUnit, Project, Task
@@ -47,15 +47,10 @@ def budgets_list(request: PrincipalRequest, query: Query[schemas.BudgetQuery]) -
         rows = rows.filter(plan=find_plan_id(request.auth, query.plan))
     if query.task:
         rows = rows.filter(task=query.task)
-    rows = filter_by_id(rows, query.id)
-    page = read_page(
-        rows.select_related("plan"),
-        limit=query.limit,
-        cursor=query.cursor,
-        filters=query.model_dump(exclude={"limit", "cursor"}),
-    )
     now = server_time.now()
-    return json_response(page_body(page, (budget_out(row, now) for row in page.rows)))
+    return list_response(
+        rows.select_related("plan"), query, lambda rows: (budget_out(row, now) for row in rows)
+    )
 
 
 @router.put("/budgets", auth=PersonAuth("escalations:resolve"), response=schemas.BudgetOut)
@@ -74,9 +69,7 @@ def find_scope(request: PrincipalRequest, body: schemas.BudgetSetIn) -> Scope:
     if body.plan:
         return editing.scope_of_plan(find_plan(request.auth, body.plan))
     if body.task:
-        task = Task.objects.visible_to(request.auth).filter(pk=body.task).first()
-        if task is None:
-            raise not_visible("task", body.task)
+        task = find_visible(Task.objects.visible_to(request.auth), "task", body.task)
         return editing.scope_of_task(task)
     return Scope(request.auth.project_id)
 
@@ -136,10 +129,8 @@ def budgets_delete(request: PrincipalRequest, id: UUID) -> HttpResponse:
 
 
 def find_budget(request: PrincipalRequest, id: UUID) -> Budget:
-    budget = Budget.objects.visible_to(request.auth).filter(pk=id).select_related("plan").first()
-    if budget is None:
-        raise not_visible("budget", id)
-    return budget
+    rows = Budget.objects.visible_to(request.auth).select_related("plan")
+    return find_visible(rows, "budget", id)
 
 
 def budget_response(budget: Budget) -> HttpResponse:

@@ -7,10 +7,10 @@ from uuid import UUID
 from django.http import HttpResponse
 from ninja import Query, Router
 
-from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
-from ledger.api.cursors import read_page
-from ledger.api.parameters import filter_by_id, parse_if_match
-from ledger.api.responses import json_response, page_body, respond_once
+from ledger.api.auth import PrincipalAuth, PrincipalRequest, stamp_of
+from ledger.api.parameters import parse_if_match
+from ledger.api.reading import find_visible, list_response
+from ledger.api.responses import json_response, respond_once
 from ledger.database import server_time
 from ledger.errors import Invalid
 from ledger.models import Project
@@ -136,13 +136,8 @@ def describe(row: Any) -> dict[str, Any]:
 
 
 def list_rows(request: PrincipalRequest, model: Any, query: ListQuery) -> HttpResponse:
-    page = read_page(
-        filter_by_id(model.objects.visible_to(request.auth), query.id),
-        limit=query.limit,
-        cursor=query.cursor,
-        filters={"id": query.id},
-    )
-    return json_response(page_body(page, map(describe, page.rows)))
+    rows = model.objects.visible_to(request.auth)
+    return list_response(rows, query, lambda rows: map(describe, rows))
 
 
 def create_row(request: PrincipalRequest, create: Any, body: In) -> HttpResponse:
@@ -155,10 +150,7 @@ def create_row(request: PrincipalRequest, create: Any, body: In) -> HttpResponse
 
 
 def find_row(request: PrincipalRequest, model: Any, id: UUID) -> Any:
-    found = model.objects.visible_to(request.auth).filter(pk=id).first()
-    if found is None:
-        raise not_visible(editing.KINDS[model][0], id)
-    return found
+    return find_visible(model.objects.visible_to(request.auth), editing.KINDS[model][0], id)
 
 
 def row_response(row: Any) -> HttpResponse:

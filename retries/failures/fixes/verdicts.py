@@ -60,14 +60,8 @@ def judge(
         )
     if verdict is not None or before is not None:
         data = {"fix": found.fix, "signature": signature, "entities": list(found.entities)}
-        journal.record(
-            KINDS[verdict],
-            subject_type="pattern",
-            subject_id=pattern.pk,
-            project_id=pattern.project_id,
-            stamp=stamp,
-            data=data | {"counts": str(found.counts)} | ({"note": note} if note else {}),
-        )
+        data |= {"counts": str(found.counts)} | ({"note": note} if note else {})
+        journal.record_about("pattern", pattern, KINDS[verdict], stamp=stamp, data=data)
     return find_fix(pattern, signature=signature, key=key)
 
 

@@ -165,14 +165,8 @@ def watch_plans(now: datetime, project: Project | None) -> int:
     rows = sql.run(STUCK_PLANS, of=project.pk if project else None)
     begun, _ = update_ongoing(STUCK, {row["id"]: row["project_id"] for row in rows}, now, project)
     for plan in Plan.objects.filter(pk__in=begun).order_by("pk"):
-        journal.record(
-            Kind.PLAN_STUCK,
-            subject_type="plan",
-            subject_id=plan.pk,
-            project_id=plan.project_id,
-            stamp=Stamp(CLOCK, now),
-            data={"ref": plan.ref, "run": plan.run},
-        )
+        data, stamp = {"ref": plan.ref, "run": plan.run}, Stamp(CLOCK, now)
+        journal.record_about("plan", plan, Kind.PLAN_STUCK, stamp=stamp, data=data)
     return len(begun)
 
 
