@@ -144,11 +144,14 @@ def test_the_log_is_read_through_indexes(agent: Agent, mara: User, now: datetime
         for way in ("seqscan", "bitmapscan", "sort"):
             cursor.execute(f"set local enable_{way} = off")
     people, acts, _ = select_events(parse("kind:task", now=now), Scope(None, []))
+    *_, about = select_events(parse("", now=now), Scope(None, []))
     for rows, index in ((people, "_people on "), (acts, "_acts on ")):
         plan = rows.order_by("-id")[:41].explain()
         # an empty month may be read by its primary key instead
         assert index in plan and "Seq Scan on ledger_event" not in plan
         assert plan.count("Index Scan") >= len(list_partitions())
+    plan = about.order_by("-id")[:41].explain()
+    assert "subject_id" in plan and "Seq Scan on ledger_event" not in plan, plan
 
 
 @pytest.mark.parametrize("type", ["user", "token"])
