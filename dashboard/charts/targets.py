@@ -38,7 +38,6 @@ class TargetRow:
 
     @property
     def subject(self) -> str:
-        """The value of the form's field that names the agent, the type, or the plan."""
         return subject_of(self.kind, self.data["id"], self.data.get("project", ""))
 
     @property
@@ -133,7 +132,6 @@ def list_subjects(
     *,
     shows_project: bool,
 ) -> list[SubjectGroup]:
-    """Return the agents, and the types and plans with most attempts or with a target."""
     groups = [SubjectGroup("Agents", [(f"agent:{each.pk}", each.name) for each in agents])]
     for kind, label in (("type", "Types"), ("plan", "Plans")):
         rows = [(row, project) for project, data in times for row in data[kind]["rows"]]

@@ -41,7 +41,6 @@ def set_target(request: HtmxRequest) -> HttpResponse:
 
 
 def find_subject(value: str, scope: Scope) -> Subject:
-    """Return the agent, the type, or the plan that a form names, as in `charts.targets`."""
     kind, _, rest = value.partition(":")
     id, _, type = rest.partition(":")
     pk = as_id(id)

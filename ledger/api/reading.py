@@ -19,7 +19,6 @@ M = TypeVar("M", bound=Model)
 
 
 def find_visible(rows: "QuerySet[M]", noun: str, id: UUID) -> M:
-    """Return the row with this id; raise NotFound if there is none among `rows`."""
     found = rows.filter(pk=id).first()
     if found is None:
         raise not_visible(noun, id)

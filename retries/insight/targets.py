@@ -89,7 +89,6 @@ def remove_target(subject: Subject, *, stamp: Stamp, measure: str = Measure.ACK)
 
 
 def list_targets(project_id: UUID) -> list[AckTarget | TaskTarget]:
-    """Return a project's targets, those of agents by name first."""
     acks = AckTarget.objects.filter(agent__project=project_id).select_related("agent")
     # an earlier version stores an agent's target without its project
     own = TaskTarget.objects.filter(Q(project=project_id) | Q(agent__project=project_id))
