@@ -72,7 +72,7 @@ def change_once(
 ) -> Collection[UUID]:
     """Change rows; a form with a key that is sent twice gets the first one's result again."""
     stamp = stamp_of(request)
-    if "key" not in request.POST:
+    if not verb.once or "key" not in request.POST:
         return verb.change(ids, options, stamp)
 
     def change() -> list[str]:

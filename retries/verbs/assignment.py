@@ -72,5 +72,6 @@ def make_comment(name: str, noun: Noun, model: type[Any], *, find: Find = own_id
         icon="pen",
         label="Comment",
         slug="comment",
+        once=True,
         said=lambda changed, ids, options: "Comment added.",
     )

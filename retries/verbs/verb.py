@@ -96,6 +96,7 @@ class Verb:
     batch: int = 25  # rows that share a transaction
     ends: bool = False  # its tasks are over, so that others may wait for them in vain
     retries: bool = False  # its tasks wait for their agents
+    once: bool = False  # the same form sent again changes nothing more
     is_dangerous: bool = False
     is_red: bool = False  # its buttons
     allowed_by: str = ""  # the permission, where it is not the one to change the model

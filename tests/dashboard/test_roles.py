@@ -151,7 +151,7 @@ def list_forms(ids: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
             "share": "20",
             "reason": "try",
         },
-        "target_set": {"agent": str(ids["agent_id"]), "percent": "95", "within_s": "60"},
+        "target_set": {"subject": f"agent:{ids['agent_id']}", "percent": "95", "within_s": "60"},
         "operation_new": {"id": str(ids["queued_id"]), "confirmed": "yes"},
         "instruction_new": {"agent": "coder", "content": "Look"},
         "instruction_edit": {"agent": "coder", "content": "Look"},
