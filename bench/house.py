@@ -18,7 +18,7 @@ SERVER = ("config", "dashboard", "retries", "ledger")
 BROWSER = (("templates", "*.html"), ("dashboard/static", "*.css"), ("dashboard/static", "*.js"))
 LIMITS = {
     "server: lines of Python without migrations": at_most(126_369),
-    "migrations: lines": at_most(4_865),
+    "migrations: lines": at_most(4_858),
     "client: lines": at_most(19_514),
     "templates, CSS, and scripts: lines": at_most(26_017),
     "tests: lines of Python": at_most(107_951),

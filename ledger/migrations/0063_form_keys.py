@@ -1,23 +1,14 @@
 """Let forms of pages have idempotency keys, which belong to no token."""
 
-from typing import ClassVar
-
-from django.db.migrations import AddConstraint, AlterField, RunSQL, SeparateDatabaseAndState
+from django.db.migrations import AddConstraint, AlterField
 from django.db.migrations import Migration as BaseMigration
 from django.db.models import CASCADE, ForeignKey, Q, UniqueConstraint
 
-NAME = "idempotency_key_of_form_unique"
-DROP = f"drop index concurrently if exists {NAME}"
-CREATE = f"""create unique index concurrently {NAME} on ledger_idempotencykey (key)
-where token_id is null"""
-WAIT, NO_LONG_WAIT = "set lock_timeout = 0", "reset lock_timeout"
-
 
 class Migration(BaseMigration):
-    atomic = False
-    dependencies: ClassVar = [("ledger", "0062_attempt_trace")]
+    dependencies = [("ledger", "0062_attempt_trace")]
 
-    operations: ClassVar = [
+    operations = [
         AlterField(
             "idempotencykey",
             "token",
@@ -29,17 +20,10 @@ class Migration(BaseMigration):
                 null=True,
             ),
         ),
-        # The index is built beside writers, as by `build_beside_writers`.
-        RunSQL(WAIT, NO_LONG_WAIT),
-        RunSQL(DROP, RunSQL.noop),
-        SeparateDatabaseAndState(
-            [RunSQL(CREATE, DROP)],
-            [
-                AddConstraint(
-                    "idempotencykey",
-                    UniqueConstraint(condition=Q(token=None), fields=["key"], name=NAME),
-                )
-            ],
+        AddConstraint(
+            "idempotencykey",
+            UniqueConstraint(
+                condition=Q(token=None), fields=["key"], name="idempotency_key_of_form_unique"
+            ),
         ),
-        RunSQL(NO_LONG_WAIT, WAIT),
     ]
