@@ -148,7 +148,8 @@ def fill(place: Place, file: Path) -> dict[str, Any]:
         servers = servers_of(place)
         servers.create()
         with run_postgres(servers):
-            options = ("--no-owner", "--exit-on-error", "--dbname=tenfour")
+            # A dump has a database's rights, but not the roles of its server that have them.
+            options = ("--no-owner", "--no-privileges", "--exit-on-error", "--dbname=tenfour")
             run_tool("pg_restore", servers, *options, str(folder / DUMP))
             newest = int(run_tool("psql", servers, *PRINT_NEWEST))
         # New events follow the restored ones in the stream, for its readers and their positions.

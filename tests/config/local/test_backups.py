@@ -158,6 +158,8 @@ def test_a_backup_restores_the_ledger_and_the_secrets_elsewhere(tmp_path: Path) 
         sent = call(first, "/instructions", {"agent": "coder", "content": "Keep this"})
         assert manage(first.data, "tick", "journal").returncode == 0  # makes the coming months
         fill(first)
+        granted = manage(first.data, "reporting", "grant", "analyst")
+        assert "Created the role" in granted.stdout, granted.stderr
         rows, newest = read_rows(first), read_number(first, NEWEST)
         done = manage(first.data, "backup", file)
         assert done.returncode == 0, done.stderr
@@ -210,6 +212,9 @@ def test_a_backup_restores_the_ledger_and_the_secrets_elsewhere(tmp_path: Path) 
         assert rows - read_rows(second) == set()
         in_journal = Counter(table for table, _ in rows if table.startswith("ledger_event"))
         assert len(in_journal) >= 4 and min(in_journal.values()) > 1, "months without events"
+        # The roles of a server are not in the backup of a database.
+        granted = manage(other, "reporting", "grant", "analyst")
+        assert "Created the role" in granted.stdout, granted.stderr
         audit = manage(other, "audit_ledger")
         assert audit.returncode == 0, audit.stdout
         # a reader of the journal comes to the new event after those from the backup
