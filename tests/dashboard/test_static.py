@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import re
 from collections.abc import Iterable
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,20 @@ from django.core.management import call_command
 from django.test import Client
 from pytest_django import Settings
 
+from ledger.models import Agent
+from tests.dashboard.test_read_only import make_world
+from tests.retries.budgets.spending import set_budget
+
 ROOT = Path(django_settings.BASE_DIR)
 STATIC = ROOT / "dashboard" / "static"
 TEMPLATES = sorted((ROOT / "templates").rglob("*.html"))
+SHEET, CLASSES = re.compile(r"tenfour/css/(\w+)[.\w]*\.css"), re.compile(r' class="([^"]*)"')
+# the classes that each stylesheet has rules for
+STYLED = {
+    path.stem: set(re.findall(r"\.([a-zA-Z][\w-]*)", path.read_text()))
+    for path in (STATIC / "tenfour" / "css").glob("*.css")
+}
+ALL_STYLED = set().union(*STYLED.values())
 
 
 def test_vendored_scripts_are_as_recorded() -> None:
@@ -109,3 +121,17 @@ def test_the_icon_that_browsers_ask_for_is_served(client: Client) -> None:
     content = b"".join(response.streaming_content)  # type: ignore[attr-defined]
     assert response.status_code == 200
     assert content.startswith(b"\0\0\1\0\3\0")  # an icon file with three sizes
+
+
+def test_a_page_loads_the_stylesheets_of_its_classes(
+    agent: Agent, browser: Client, now: datetime
+) -> None:
+    set_budget(agent, 1000, now=now)  # a budget of the project is on tasks and plans, too
+    unstyled = {}
+    for name, address in make_world(agent, browser, now).items():
+        page = browser.get(address).content.decode()
+        loaded = set().union(*(STYLED[sheet] for sheet in SHEET.findall(page)))
+        classes = {each for names in CLASSES.findall(page) for each in names.split()}
+        if missing := sorted((classes & ALL_STYLED) - loaded):
+            unstyled[name] = missing
+    assert unstyled == {}
