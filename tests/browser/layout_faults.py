@@ -1,7 +1,5 @@
 """Find what a page loses at a width: what scrolls sideways, cut texts, and rows beside their table."""
 
-from playwright.sync_api import Page
-
 # What may scroll in its own box: code, tables of figures, and strips to swipe.
 SCRIPT = """() => {
     const SCROLLS = "pre, textarea, .scroll-x, .facets, .subnav, .ladder, .bulk, .views__in, .gantt, select, input";
@@ -38,9 +36,3 @@ SCRIPT = """() => {
     }
     return [...faults].slice(0, 6);
 }"""
-
-
-def find_layout_faults(page: Page) -> list[str]:
-    """Return the first faults of a page as it stands, in words."""
-    found: list[str] = page.evaluate(SCRIPT)
-    return found

@@ -1,7 +1,5 @@
 """Find texts of a page that cross each other."""
 
-from playwright.sync_api import Page
-
 # The lines of all texts that can be seen, each cut to what its scrolling parents show. What floats
 # above the page (a bar, a message, an open dialog) may cover a text.
 SCRIPT = """() => {
@@ -36,9 +34,3 @@ SCRIPT = """() => {
     }));
     return [...crossed].slice(0, 5);
 }"""
-
-
-def find_overlaps(page: Page) -> list[str]:
-    """Return the first pairs of texts that cross each other."""
-    found: list[str] = page.evaluate(SCRIPT)
-    return found

@@ -49,11 +49,14 @@ def choose(page: Page, action: str) -> None:
 def test_the_pages_are_whole(visit: Visit, fleet: Agent, now: datetime) -> None:
     """Also with an open breaker."""
     visitor = visit().signed_in()
-    for path in ("/agents/", "/agents/?q=nobody", "/agents/{}/?ask=reset", "/agents/{}/stop/"):
-        assert_whole(visitor, path.format(fleet.pk))
+    agent = f"/agents/{fleet.pk}/"
+    assert_whole(visitor, "/agents/?q=nobody")
+    assert_whole(visitor, f"{agent}?ask=reset", part="#asked")
+    assert_whole(visitor, f"{agent}stop/")
     breaker_actions.trip([fleet], reason="it breaks " * 9, stamp=Stamp(SYSTEM, now))
-    for path in ("/agents/", "/agents/{}/", "/agents/{}/?ask=close"):
-        assert_whole(visitor, path.format(fleet.pk))
+    assert_whole(visitor, "/agents/")
+    assert_whole(visitor, agent)
+    assert_whole(visitor, f"{agent}?ask=close", part="#asked")
 
 
 def test_a_silent_agent_that_asks_is_silent_no_more(

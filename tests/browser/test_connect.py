@@ -13,7 +13,7 @@ from pytest_django.live_server_helper import LiveServer
 from ledger.access.auth_failures import KEY
 from ledger.database import optional_cache
 from ledger.models import Token
-from tests.browser.conftest import Visitor, assert_whole, assert_whole_as_it_is, wait_until
+from tests.browser.conftest import OWN, Visitor, assert_whole, assert_whole_as_it_is, wait_until
 from tests.factories import make_project
 
 PATH = "/agents/connect/"
@@ -28,8 +28,9 @@ def _project(transactional_db: None) -> None:
 
 def test_the_form_and_every_way_are_whole(visit: Callable[..., Visitor]) -> None:
     visitor = visit().signed_in()
+    assert_whole(visitor, PATH)
     for way in ("claude", "codex", "cli", "curl", "python", "mcp", "prompt"):
-        page = assert_whole(visitor, f"{PATH}?way={way}", widths=(1440, 390))
+        page = assert_whole(visitor, f"{PATH}?way={way}", part=f".way--{way}")
         expect(page.locator(f".way--{way}")).to_be_visible()
         expect(page.locator(".way:visible")).to_have_count(1)
 
@@ -77,7 +78,7 @@ def test_every_state_of_the_light_is_whole(visit: Callable[..., Visitor], now: d
         optional_cache.delete(KEY)
         page = visitor.open(PATH)
         show_light(page, state, now)
-        assert_whole_as_it_is(page)
+        assert_whole_as_it_is(page, part=OWN if state == "hostile" else "#light")
 
 
 def show_light(page: Page, state: str, now: datetime) -> None:
@@ -112,7 +113,7 @@ def test_a_server_that_is_away_is_said_and_forgotten(visit: Callable[..., Visito
     expect(page.locator("#light")).to_contain_text("Waiting")
     page.context.set_offline(True)
     expect(page.locator("#light-lost")).to_be_visible()
-    assert_whole_as_it_is(page, widths=(390,))
+    assert_whole_as_it_is(page, widths=(390,), part="#light-lost")
     page.context.set_offline(False)
     expect(page.locator("#light-lost")).to_be_hidden()
 

@@ -28,10 +28,11 @@ def test_the_page_is_whole(visit: Callable[..., Visitor], coder: Agent, attempts
     if not attempts:
         assert_whole(visit().signed_in(), path)
         return
-    page = assert_whole(visit().signed_in(), f"/tasks/{id}/")
+    visitor = visit().signed_in()
+    page = visitor.open(f"/tasks/{id}/")
     page.locator("#contexts-link").click()
     expect(page.locator("#lines")).to_contain_text("&lt;script&gt;document.title='owned'")
-    page = assert_whole(visit().signed_in(), path)
+    assert_whole(visitor, path)
     page = visit(java_script_enabled=False).signed_in().open(path)
     page.get_by_label("First").select_option("1")
     page.get_by_role("button", name="Compare").click()

@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from ledger.models import Agent
 from retries.models import AckTarget, ContextExperiment
-from tests.browser.conftest import WIDTHS, Visitor, assert_whole
+from tests.browser.conftest import THREE_WIDTHS, Visitor, assert_whole, set_width
 from tests.dashboard.insight.worlds import (
     make_answers,
     make_costs,
@@ -48,11 +48,12 @@ def test_the_page_is_whole(visit: Callable[..., Visitor], coder: Agent, now: dat
     page = assert_whole(
         visitor,
         "/insight/",
-        widths=(*WIDTHS, 1100),
+        widths=THREE_WIDTHS,
         act=lambda page: page.locator(".page summary").first.click(),
     )
     expect(page.locator(".exp")).to_have_count(3)
     expect(page.locator(".prs li")).to_have_count(9)
+    set_width(page, 1440)
     page.keyboard.press("j")
     page.keyboard.press("j")
     page.keyboard.press("k")

@@ -77,7 +77,7 @@ def test_the_pages_are_whole(visit: Callable[..., Visitor], busy: str) -> None:
     expect(page.locator("[data-row]").first).to_be_in_viewport()
     page.click("#day > summary")
     expect(page.locator("#ladder")).to_be_visible()
-    assert_whole(visit(), "/sign-in/")
+    assert_whole(visit(), "/sign-in/", part="html")
 
 
 def test_signing_in_and_out(visit: Callable[..., Visitor], coder: Agent) -> None:

@@ -83,7 +83,7 @@ def test_search_is_whole(visit: Callable[..., Visitor], coder: Agent, now: datet
     make_task("failed", "Nightly import of lxml", agent=coder, now=now)
     send(coder, HOSTILE, now=now)
     visitor = visit().signed_in()
-    assert_whole(visitor, "/search/?q=lxml")
+    assert_whole(visitor, "/search/?q=lxml", part="html")
 
     def search(page: Page) -> None:
         open_palette(page)

@@ -13,7 +13,7 @@ from ledger.signal_matching import report_signal
 from ledger.standing_instructions.editing import On, pause_rules
 from ledger.tokens import TrustedCaller
 from retries.tasks.holds import hold_stop
-from tests.browser.conftest import Visitor, assert_whole
+from tests.browser.conftest import OWN, Visitor, assert_whole
 from tests.factories import as_name, make_agent, pull, tick
 from tests.ledger.standing_instructions.rules import make_rule
 
@@ -52,16 +52,16 @@ def busy(coder: Agent, now: datetime) -> dict[str, str]:
 
 def test_the_pages_are_whole(visit: Callable[..., Visitor], busy: dict[str, str]) -> None:
     visitor = visit().signed_in()
-    for path in (
-        "/instructions/standing/",
-        "/instructions/standing/?q=state:foo+nothing",
-        "{rule}?days=30",
-        "{rule}?ask=retire",
-        "/instructions/standing/{hostile}/",
-        "/instructions/standing/{hostile}/edit/",
-        NEW,
-    ):
-        assert_whole(visitor, path.format(**busy))
+    for path, part in {
+        "/instructions/standing/": OWN,
+        "/instructions/standing/?q=state:foo+nothing": OWN,
+        "{rule}?days=30": OWN,
+        "{rule}?ask=retire": "#asked",
+        "/instructions/standing/{hostile}/": OWN,
+        "/instructions/standing/{hostile}/edit/": OWN,
+        NEW: OWN,
+    }.items():
+        assert_whole(visitor, path.format(**busy), part=part)
 
 
 def test_a_rule_is_tried_before_it_is_switched_on(

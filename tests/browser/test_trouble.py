@@ -43,7 +43,7 @@ def test_every_page_of_trouble_is_whole(visit: Callable[..., Visitor], coder: Ag
         ("/settings/profile/save/", 405, "This address only accepts a form from another page."),
         ("/instructions/new/", 403, "Your role in this project can only read; an admin"),
     ):
-        page = assert_whole(visitor, path, expected=f"status of {status}")
+        page = assert_whole(visitor, path, part="html", expected=f"status of {status}")
         expect(page.get_by_role("main")).to_contain_text(said)
         expect(page.get_by_role("link", name="Go to overview")).to_be_visible()
         visitor.complaints.clear()
@@ -51,7 +51,7 @@ def test_every_page_of_trouble_is_whole(visit: Callable[..., Visitor], coder: Ag
         page.goto(f"{visitor.url}/settings/")
         post(page, "/settings/profile/save/", fields=count)
         expect(page.get_by_role("main")).to_contain_text(said)
-        assert_whole_as_it_is(page)
+        assert_whole_as_it_is(page, part="html")
 
 
 def test_too_many_attempts_to_sign_in(

@@ -7,7 +7,7 @@ from playwright.sync_api import Page
 # exceptions: links within sentences, whose height is that of the line, and marks in charts, whose
 # place and size say something. A menu or a dialog is opened to measure what is in it.
 SCRIPT = """(part) => {
-    const SIZE = 44, ROUNDING = 2, FAR = 44;
+    const SIZE = 44, ROUNDING = 2;
     const CONTROLS = "a[href], button, summary, input:not([type=hidden]), select, textarea, [role=button], [role=option]";
     const TEXT = /[\\p{L}\\p{N}]/u;
     const isInline = (each) => getComputedStyle(each).display === "inline";
@@ -41,11 +41,15 @@ SCRIPT = """(part) => {
             return hit !== null && (each.contains(hit) || [...each.labels ?? []].some((label) => label.contains(hit)));
         };
         const reach = (dx, dy) => {
-            let far = 0;
-            while (far < FAR && isHit(dx * (far + 1), dy * (far + 1))) far += 1;
-            return far;
+            let low = 0, high = 0, before = -1;
+            while (low + high > before && low + high < SIZE) {
+                before = low + high;
+                if (isHit(-dx * (low + 1), -dy * (low + 1))) low += 1;
+                if (isHit(dx * (high + 1), dy * (high + 1))) high += 1;
+            }
+            return low + high;
         };
-        return isHit(0, 0) ? [reach(-1, 0) + reach(1, 0), reach(0, -1) + reach(0, 1)] : [0, 0];
+        return isHit(0, 0) ? [reach(1, 0), reach(0, 1)] : [0, 0];
     };
     const describe = (each, size) => {
         const name = (each.getAttribute("aria-label") || each.textContent || each.name || "").trim().replace(/\\s+/g, " ");
