@@ -80,7 +80,7 @@ def render_variable(node: VariableNode, context: Context) -> str:
     kind = type(value)
     if kind is str and context.autoescape:
         return SafeString(escape(value))
-    if kind is int:  # the settings ask for no thousands separator
+    if kind is int or kind is UUID:  # the settings ask for no thousands separator
         return str(value)
     return render_value_in_context(value, context)
 

@@ -13,6 +13,7 @@ from dashboard.actions import find_asked, list_allowed
 from dashboard.agents.presence import breaker_state
 from dashboard.assignment import read_comments
 from dashboard.date_range import open_dates
+from dashboard.frame.access import may_use
 from dashboard.frame.rendering import Crumb, PageContext, Steps, Visit, compose_page, live_page
 from dashboard.lists.nearest_names import suggest_names
 from dashboard.lists.query_box import as_id
@@ -227,6 +228,7 @@ class Entry:
     """A row of the list."""
 
     row: Any
+    title: str
     due: StatusText
     headline: str
 
@@ -274,9 +276,11 @@ def index(visit: Visit) -> PageContext | HttpResponse:
         can_sort=sort == asked,
         columns=columns,
         shown={column.name for column in columns if column.shown},
+        has_optional=any(column.is_optional and column.shown for column in columns),
+        can_pick=may_use(request, "task_act") and may_use(request, "operation_new"),
         page=page,
         entries=[
-            Entry(row, describe_status(row, now=visit.now), headlines.get(row.pk, ""))
+            Entry(row, str(row), describe_status(row, now=visit.now), headlines.get(row.pk, ""))
             for row in page.rows
         ],
         bulk_verbs=list_bulk_verbs(visit),

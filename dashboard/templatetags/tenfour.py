@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
-from functools import cache
+from functools import cache, lru_cache
 from html import escape
 from typing import Any
 
@@ -133,10 +133,12 @@ def segments(parts: Iterable[Segment]) -> SafeString:
 @register.simple_tag
 def marked(text: object, words: Iterable[str]) -> SafeString:
     """Render a text with the places marked where a word of it begins with one of `words`."""
+    if not words:
+        return conditional_escape(text)
     # the search takes everything but letters and digits as a space, and so an underscore
     parts = "|".join(filter(None, (r"[\W_]+".join(PART.findall(word)) for word in words)))
     if not parts:
-        return format_html("{}", text)
+        return conditional_escape(text)
     split = re.split(rf"((?<![^\W_])(?:{parts}))", str(text), flags=re.IGNORECASE)
     pairs = (("<mark>{}</mark>" if n % 2 else "{}", part) for n, part in enumerate(split))
     return SafeString("".join(format_html(form, part) for form, part in pairs))
@@ -277,6 +279,20 @@ def state_counts(counts: Iterable[Any]) -> SafeString:
             f'<span class="num">{each.n}</span><span class="vh"> {each.label}</span></span>\n'
             for each in counts
         )
+    )
+
+
+@register.simple_tag
+@lru_cache(1_000)
+def agent_name(name: str, plain: bool = False) -> SafeString:
+    """Render an agent's square and its name; one that is plain may be cut."""
+    return format_html(
+        '<span class="agent{}">\n  <span class="agent__mono" aria-hidden="true">{}</span>\n'
+        "  <bdi{}>{}</bdi>\n</span>",
+        " agent--plain" if plain else "",
+        formatting.monogram(name),
+        SafeString(' class="trunc"') if plain else "",
+        name,
     )
 
 
@@ -427,12 +443,10 @@ def running_since(at: datetime, now: datetime) -> SafeString:
 
 
 def render_age(at: datetime, style: str, text: str) -> SafeString:
-    return format_html(
-        '<time datetime="{}" data-age="{}" title="{} UTC">{}</time>',
-        at.isoformat(timespec="milliseconds"),
-        style,
-        f"{at:%Y-%m-%d %H:%M:%S}",
-        text,
+    # no part of it needs to be escaped
+    return SafeString(
+        f'<time datetime="{at.isoformat(timespec="milliseconds")}" data-age="{style}"'
+        f' title="{at.replace(microsecond=0, tzinfo=None)} UTC">{text}</time>'
     )
 
 

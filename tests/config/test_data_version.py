@@ -23,7 +23,7 @@ from tests.serving import make_database, url_of_database
 from tests.waiting import PATIENCE_S
 
 DATABASE = "data_version"
-NEWEST = "0068_paused_types_hold_no_files"
+NEWEST = "0069_inlined_has_value"
 
 
 def migrate(*options: str) -> "subprocess.CompletedProcess[str]":

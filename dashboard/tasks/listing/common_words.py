@@ -6,8 +6,8 @@ seconds, so a list and its counts walk the newest tasks, and look for the words 
 
 from dataclasses import replace
 
-from django.db.models import QuerySet, Subquery
-from django.db.models.functions import Coalesce
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import QuerySet
 
 from dashboard.lists.shared_queries import hash_of
 from dashboard.tasks.filters import TaskQuery
@@ -16,7 +16,7 @@ from dashboard.wording.formatting import COUNT_CAP
 from ledger import search_words
 from ledger.database.optional_cache import get_or_compute_slow
 from ledger.models import Project, Task
-from ledger.values.ids import FIRST_ID
+from ledger.models.fields import IsAmong
 from retries.journal_readers import stored_values
 
 # the tasks walked for a page (one match in a hundred fills it), and for a count
@@ -38,9 +38,10 @@ def are_common(query: TaskQuery, project: Project | None) -> bool:
 
 def list_newest(query: TaskQuery, project: Project | None, most: int) -> QuerySet[Task]:
     """Return the tasks that have the words among the `most` newest that match the rest."""
+    # Of a range of ids, PostgreSQL expects a third of the table, and starts parallel workers.
     others = filter_tasks(unsearched(query), project).order_by("-id").values("id")
-    end = Coalesce(Subquery(others[most : most + 1]), FIRST_ID)
-    return filter_tasks(query, project, walks=True).filter(id__gt=end)
+    newest = IsAmong("id", ArraySubquery(others[:most]))
+    return filter_tasks(query, project, walks=True).filter(newest)
 
 
 def unsearched(query: TaskQuery) -> TaskQuery:

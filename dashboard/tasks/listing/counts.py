@@ -130,7 +130,8 @@ def count_newest_by_state(
     counts: dict[str, Any] = {}
     for state in TaskState:
         of_state = replace(query, state=Values((state.value,)))
-        rows = filter_tasks(common_words.unsearched(of_state), project).order_by().values("pk")
+        # in this order, an index finds the next one; the table may begin with empty pages
+        rows = filter_tasks(common_words.unsearched(of_state), project).order_by("-id").values("pk")
         found = common_words.list_newest(of_state, project, most)
         counts[state.value] = CountOf(found.values("pk"))
         counts[f"more_{state}"] = CountOf(rows[most : most + 1])

@@ -154,8 +154,8 @@ def count_changes(query: TaskQuery, project: Project | None, counts: TaskCounts)
 
     def count() -> ChangeCounts:
         if counts.is_common:
-            newest = common_words.list_newest(anything, project, common_words.MOST_COUNTED)
-            return ChangeCounts(newest.aggregate(**count_periods()), are_some=True)
+            newest = fetch_changes_of_newest(anything, project, common_words.MOST_COUNTED)
+            return ChangeCounts(next(iter(newest), {}), are_some=True)
         row = next(iter(fetch_changes(anything, project)), {})
         others = row.get("others") or {}
         sums = {name: row.get(name, 0) + others.get(name, 0) for name in PERIODS}
@@ -172,6 +172,19 @@ def count_periods() -> dict[str, Count]:
 
 
 @compiled
+def fetch_changes_of_newest(
+    query: TaskQuery, project: Project | None, most: int
+) -> QuerySet[Any, dict[str, Any]]:
+    return count_each_period(common_words.list_newest(query, project, most))
+
+
+def count_each_period(rows: QuerySet[Any, Any]) -> QuerySet[Any, dict[str, Any]]:
+    """Return one row, or none if there are no rows."""
+    counted: QuerySet[Any, dict[str, Any]] = rows.order_by().values(all=Value(1))
+    return counted.annotate(**count_periods()).values(*PERIODS)
+
+
+@compiled
 def fetch_changes(query: TaskQuery, project: Project | None) -> QuerySet[Any, dict[str, Any]]:
     """Return one row: the finished tasks that changed in each period, and those of `others`."""
     rows = filter_tasks(query, project)
@@ -185,7 +198,7 @@ def fetch_changes(query: TaskQuery, project: Project | None) -> QuerySet[Any, di
     rest: QuerySet[Any, Any] = rows.exclude(state=TaskState.DONE).filter(
         match_period(longest, "updated_at")
     )
-    counted = rest.order_by().values(all=Value(1)).annotate(**count_periods())
+    counted = count_each_period(rest)
     counts["others"] = Subquery(counted.values(each=JSONObject(**{name: name for name in PERIODS})))
     found: QuerySet[Any, dict[str, Any]] = (
         Project.objects.order_by().annotate(**counts).values(*counts)

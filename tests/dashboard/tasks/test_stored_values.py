@@ -7,9 +7,12 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.db import connection
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from dashboard.lists.nearest_names import list_problems
 from dashboard.tasks.filters import parse
@@ -37,6 +40,22 @@ from tests.secret_texts import TOKEN
 
 pytestmark = pytest.mark.django_db
 KEYS = ["payload.order", "payload.customer.id", "result.invoice"]
+NAMES = st.sampled_from(["a", "b", "id"])
+LEAVES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12),
+    st.sampled_from(["1", "true", "null", 'é\n"\\', "x" * 200, "x" * 201, "[redacted:key]", "%_"]),
+)
+PAYLOADS = st.recursive(
+    LEAVES, lambda each: st.lists(each, max_size=25) | st.dictionaries(NAMES, each), max_leaves=40
+)
+DIFFERENT = """with stored as (select ledger_stored_values(%(payload)s, %(result)s, %(key)s) v)
+select v from (select unnest(%(values)s::text[]) v union select v from stored) each
+where ledger_has_value(%(payload)s, %(result)s, %(key)s, v)
+    is distinct from v in (select v from stored)"""
 
 
 @pytest.fixture
@@ -94,6 +113,27 @@ def test_a_key_finds_the_tasks_with_a_value_written_or_not(
         assert find("payload.order:128") == find("payload.order:Acme") == set()
         assert find('payload.customer.id:"acme" code', project) == {one}
         new_words.write_words(now=now)
+
+
+@given(st.dictionaries(NAMES, PAYLOADS).map(json.dumps), PAYLOADS.map(json.dumps), NAMES)
+@example('{"a": [1.50, 1e3, -0, 0.0, 1e-7, [1, ["x"]], {"b": "x"}, null]}', "null", "a")
+@example(json.dumps({"a": [*range(30)]}), json.dumps([{"a": "x"}, [{"a": "y"}]]), "a")
+def test_the_check_finds_exactly_the_stored_values(payload: str, result: str, name: str) -> None:
+    values = {"", "x", "1.5", "1000", *list_leaves(json.loads(payload, parse_float=str))}
+    values |= {*list_leaves(json.loads(result, parse_float=str))}
+    given = {"values": list(values), "payload": payload}
+    with connection.cursor() as cursor:
+        for key in (f"payload.{name}", f"payload.{name}.id", f"result.{name}", "result.a.b"):
+            for text in (result, None):
+                cursor.execute(DIFFERENT, given | {"key": key, "result": text})
+                assert cursor.fetchall() == []
+
+
+def list_leaves(value: Any) -> list[str]:
+    if isinstance(value, dict | list):
+        parts = value.values() if isinstance(value, dict) else value
+        return [leaf for each in parts for leaf in list_leaves(each)]
+    return [value if isinstance(value, str) else json.dumps(value)]
 
 
 @pytest.mark.django_db(transaction=True)
