@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from tenfour.record_models import SessionTask as SessionTask
     from tenfour.record_models import StandingInstruction as StandingInstruction
     from tenfour.record_models import StoredMessages as StoredMessages
+    from tenfour.record_models import Target as Target
     from tenfour.record_models import Token as Token
     from tenfour.record_models import Trial as Trial
     from tenfour.record_models import Webhook as Webhook
@@ -144,6 +145,7 @@ HOMES = {
         "SessionTask",
         "StandingInstruction",
         "StoredMessages",
+        "Target",
         "Token",
         "Trial",
         "Webhook",

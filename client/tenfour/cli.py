@@ -114,6 +114,7 @@ NOUNS: Mapping[str, Command] = {
     "budget": Command(
         "Limits in tokens or dollars: list, show, set, grant, …", "nouns.settings.budget"
     ),
+    "target": Command("Shares to be in time: list, set, remove.", "nouns.settings.target"),
     "dead-letter": Command(
         "Tasks that failed permanently: list, show, replay, dismiss.", "nouns.deadletter"
     ),

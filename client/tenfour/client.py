@@ -25,6 +25,7 @@ from tenfour.api.groups import (
     Rotas,
     Sessions,
     StandingInstructions,
+    Targets,
     Tasks,
     Tokens,
     Webhooks,
@@ -80,6 +81,7 @@ class Nouns(Driven[D]):
         self.escalation_policies: EscalationPolicies[D] = EscalationPolicies(driver, core)
         self.rotas: Rotas[D] = Rotas(driver, core)
         self.budgets: Budgets[D] = Budgets(driver, core)
+        self.targets: Targets[D] = Targets(driver, core)
         self.channels: Channels[D] = Channels(driver, core)
         self.webhooks: Webhooks[D] = Webhooks(driver, core)
 

@@ -410,6 +410,20 @@ class Price(Value):
 
 
 @dataclass(frozen=True)
+class Target(Value):
+    """The share of cases that should be in time; without `percent`, it is removed."""
+
+    measure: str
+    agent: str | None = None
+    type: str | None = None
+    plan: str | None = None
+    percent: int | None = None
+    within_s: int | None = None
+    set_by: str = ""
+    set_at: datetime | None = None
+
+
+@dataclass(frozen=True)
 class Channel(Value):
     """A way to reach people; `address` shows the part of its URL that is no secret."""
 

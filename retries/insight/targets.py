@@ -11,6 +11,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 
 from ledger import journal
+from ledger.database import sql
 from ledger.errors import Invalid
 from ledger.journal import Kind, Stamp
 from ledger.models import Agent, Plan
@@ -22,6 +23,7 @@ from retries.models.figures import Measure
 PERCENT, WITHIN_S = (1, 99), (1, 86_400)
 # of a project's types and plans: each target has series of its own in the metric
 MOST_TARGETS = 200
+LOCK = "select pg_advisory_xact_lock(hashtextextended('tenfour.targets/' || %(project)s::text, 0))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,7 @@ def find_rows(subject: Subject, measure: str) -> tuple[QuerySet[Any], dict[str, 
 
 
 def check_room(rows: QuerySet[Any], key: dict[str, Any]) -> None:
+    sql.run(LOCK, project=key["project_id"])
     others = rows.filter(project=key["project_id"], agent=None)
     if others.count() >= MOST_TARGETS and not others.filter(**key).exists():
         said = f"At most {MOST_TARGETS} targets of types and plans can be set. Remove another one."

@@ -22,10 +22,13 @@ def stop_clock(page: Page) -> None:
 
 
 class Polls:
-    """The polls of a page whose clock stands still: their addresses, and whether one is open."""
+    """The polls of a page whose clock stands still: their addresses, and whether one is open.
 
-    def __init__(self, page: Page) -> None:
-        self.page = page
+    With `part`, `sent` has the addresses that contain it instead of those of the whole page.
+    """
+
+    def __init__(self, page: Page, part: str = "since=") -> None:
+        self.page, self.part = page, part
         self.sent: list[str] = []
         self.open: set[Request] = set()
         page.on("request", self.begin)
@@ -34,8 +37,9 @@ class Polls:
         page.on("response", self.end_refused)
 
     def begin(self, request: Request) -> None:
-        if "since=" in request.url:
+        if self.part in request.url:
             self.sent.append(request.url)
+        if self.part in request.url or "since=" in request.url:
             self.open.add(request)
 
     def end(self, request: Request) -> None:

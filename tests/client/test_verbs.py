@@ -99,6 +99,15 @@ def test_every_verb_does_what_it_says(run: Run, world: World, tmp_path: Path) ->
     price = do("budget set-price own 1 2 --cache-read 0.1").strip()
     assert "claude-sonnet-4-5" in do("budget prices") and price in do("budget prices --json")
     assert do(f"budget remove-price {price}") == f"{price} removed\n"
+    assert do("target set wait 95 120 --type code") == "type code wait 95% within 120 s\n"
+    assert do("target set ack 90 60 --agent coder") == "agent coder ack 90% within 60 s\n"
+    shown = [line.split("\t")[:4] for line in do("target list").splitlines()]
+    assert shown == [
+        ["agent coder", "ack", "90% within 60 s", "ci"],
+        ["type code", "wait", "95% within 120 s", "ci"],
+    ]
+    assert do("target remove ack --agent coder") == "agent coder ack removed\n"
+    assert [row["type"] for row in json.loads(do("target list --json"))] == ["code"]
     sent = do("instruction send coder", "Look again").strip()
     assert do(f"instruction ack {sent[-8:]}", token="agent") == f"{sent} acknowledged\n"
     assert do("instruction cancel {instruction} --reason", "old").endswith(" cancelled\n")
@@ -310,6 +319,8 @@ def test_a_verb_that_the_token_may_not_use_names_the_scope(
             given = ["new"] if act == "add" else [on_call[kind]]
             given += ["--timezone", "UTC"] if name == "change-rota" else []
             given += ["--off"] if name == "change-policy" else []
+        if noun == "target":
+            given = ["wait", *["95", "120"][: 2 * (name == "set")], "--type", "code"]
         if noun == "budget":
             none = "00000000-0000-7000-8000-000000000000"
             some = {"ID": none, "AMOUNT": "5 tokens", "INPUT": "1", "OUTPUT": "2"}

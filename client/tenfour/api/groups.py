@@ -21,7 +21,13 @@ from tenfour.api import (
     session_calls,
     webhook_calls,
 )
-from tenfour.api.settings import budget_calls, on_call_calls, policy_calls, token_calls
+from tenfour.api.settings import (
+    budget_calls,
+    on_call_calls,
+    policy_calls,
+    target_calls,
+    token_calls,
+)
 from tenfour.http.exchange import Steps
 from tenfour.http.verbs import D, Driven, Listing, Verb
 from tenfour.models import Acked, Instruction
@@ -259,6 +265,12 @@ class Budgets(Driven[D]):
     prices = Verb(budget_calls.prices)
     set_price = Verb(budget_calls.set_price)
     remove_price = Verb(budget_calls.remove_price)
+
+
+class Targets(Driven[D]):
+    list = Verb(target_calls.targets)
+    set = Verb(target_calls.set)
+    remove = Verb(target_calls.remove)
 
 
 class Channels(Driven[D]):

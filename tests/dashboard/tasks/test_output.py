@@ -52,6 +52,32 @@ def test_a_script_gets_the_pieces_that_are_new(
     assert ask(600) == {"data": [], "next": 600, "is_live": False}
 
 
+def test_a_quiet_attempt_answers_without_a_body(
+    browser: Client, agent: Agent, running: tuple[UUID, UUID], now: datetime
+) -> None:
+    task, attempt = running
+    path = f"/tasks/{task}/attempts/1/output/"
+
+    def ask(start: int, size: Any) -> tuple[int, int]:
+        answer = browser.get(path, {"from": start, "size": size}, headers=PART)
+        assert bool(answer.content) is (answer.status_code == 200)
+        return answer.status_code, len(answer.json()["data"]) if answer.content else 0
+
+    assert ask(0, 0) == (204, 0)
+    send(agent, attempt, 0, "one\n", now)
+    assert ask(0, 0) == (200, 1)
+    assert ask(0, 4) == (204, 0)
+    for wrong in ("", "x", "-4", 3, 5):
+        assert ask(0, wrong) == (200, 1)
+    send(agent, attempt, 0, "one\ntwo\n", now)
+    assert ask(0, 4) == (200, 1)
+    send(agent, attempt, 500, "rest\nlater\n", now)
+    assert ask(0, 8) == (200, 2)
+    assert ask(500, 11) == (204, 0)
+    fail(agent, attempt, now=now)
+    assert ask(500, 11) == (200, 1)
+
+
 def test_the_whole_output_is_text_that_can_be_downloaded(
     browser: Client, agent: Agent, running: tuple[UUID, UUID], now: datetime
 ) -> None:

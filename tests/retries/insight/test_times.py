@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from django.db import transaction
 
 from dashboard.charts.targets import TargetRow
 from ledger.errors import Invalid
@@ -20,9 +21,11 @@ from retries.insight.figures.times import compute_times
 from retries.insight.targets import Subject
 from retries.journal_readers import metric_totals
 from retries.models import InsightFigure, MetricTotal, TaskTarget
+from tests.elsewhere import blocked
 from tests.factories import NOW, make_agent, make_project
 from tests.retries.moves import attempt_of, claim, fail, make_task
 from tests.retries.renderings.stories import make_plan
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.django_db
 SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)
@@ -196,6 +199,26 @@ def test_targets_of_types_and_plans_are_measured(agent: Agent) -> None:
     assert not MetricTotal.objects.filter(
         metric="tenfour_target_burn", project=foreign.project
     ).exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_targets_at_once_do_not_exceed_the_limit(
+    agent: Agent, elsewhere: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(targets, "MOST_TARGETS", 1)
+
+    def set_of(type: str) -> None:
+        subject = Subject.of_type(agent.project_id, type)
+        targets.set_target(subject, percent=90, within_s=20, stamp=STAMP, measure="run")
+
+    with transaction.atomic():
+        set_of("code")
+        second = elsewhere(lambda: set_of("review"))
+        with blocked(second):
+            pass
+    with pytest.raises(Invalid, match="At most 1 targets"):
+        second.result(PATIENCE_S)
+    assert [each.type for each in TaskTarget.objects.all()] == ["code"]
 
 
 def test_targets_of_types_and_plans_are_set_and_removed(

@@ -25,6 +25,7 @@ from ledger.journal_storage import deletion as journal_deletion
 from ledger.models import Agent, DeadLetter, Event, Project, Task
 from ledger.values.ids import FIRST_ID
 from retries import deadletters, in_process
+from retries.insight.targets import Subject, set_target
 from retries.journal_readers import counts as activity_counts
 from retries.journal_readers import metric_totals
 from retries.models import ActivityCount, MetricTotal, StreamCursor
@@ -37,6 +38,7 @@ from tests.journal_partitions import settle
 from tests.retries.budgets.spending import set_budget
 from tests.retries.failures.test_suggestions import MISSING, fixed
 from tests.retries.moves import attempt_of, claim, fail, make_task
+from tests.retries.renderings.stories import make_plan
 from tests.retries.sessions.worlds import make_session, store
 from tests.waiting import PATIENCE_S
 
@@ -92,6 +94,9 @@ def make_world(project: Project) -> Agent:
     store(make_session(agent), 3)
     set_budget(agent)
     set_budget(agent, task=old)
+    of_plan = Subject.of_plan(make_plan(agent))
+    for subject in (Subject.of_agent(agent), Subject.of_type(project.pk, "code"), of_plan):
+        set_target(subject, percent=90, within_s=60, measure="run", stamp=Stamp(SYSTEM, NOW))
     return agent
 
 
@@ -121,6 +126,7 @@ def test_a_project_is_exported_and_deleted_whole(tmp_path: Path) -> None:
         make_world(each)
     counts, others = count_all(mine.pk), count_all(other.pk)
     assert counts["ledger_task"] == 4 and counts["ledger_event"] > 20
+    assert counts["retries_tasktarget"] == 3
 
     # the export has every row of it, and no secret
     file = tmp_path / "mine.jsonl.gz"

@@ -40,7 +40,8 @@ from retries.escalations import answering
 from retries.escalations.choices import Choice
 from retries.failures import failure_counts, figures
 from retries.failures.fixes import reading as fixes
-from retries.models import Escalation, FailurePattern, Grouped
+from retries.insight.targets import Subject, set_target
+from retries.models import Escalation, FailurePattern, Grouped, TaskTarget
 from retries.plans import aborting as plans
 from retries.retention import archives, pace, running
 from retries.sessions import processing
@@ -211,6 +212,18 @@ def test_budgets_go_with_their_tasks_and_plans(
     assert not Plan.objects.exists()
     for ref, budget in zip((alone, planned, "03-01"), gone, strict=True):
         assert any(str(budget.pk) in line for line in shown(ref, capsys))
+
+
+def test_the_targets_of_a_plan_go_with_it(agent: Agent, folder: Path) -> None:
+    plan = imported({"title": "One"}, now=OLD).plan
+    do(agent, "03-01:task-1", now=OLD)
+    Plan.objects.update(completed_at=OLD)
+    kept = Subject.of_type(agent.project_id, "code")
+    for subject in (kept, Subject.of_plan(plan)):
+        set_target(subject, percent=90, within_s=60, measure="wait", stamp=Stamp(SYSTEM, OLD))
+    running.delete_old(now=LATER)
+    assert not Plan.objects.exists()
+    assert [each.type for each in TaskTarget.objects.all()] == ["code"]
 
 
 def test_an_escalation_goes_before_its_task_but_not_an_answer_in_words(

@@ -1,6 +1,6 @@
-/* The output of a running attempt: new lines come about once a second until the attempt is over, and less often
-   while nothing is printed. The last piece comes again each time, because it may have grown. Old pieces leave the
-   page, which has a link to the whole output.
+/* The output of a running attempt: new lines come about once a second until the attempt is over. While nothing is
+   printed, the page asks every 15 s at most, and the answer is empty. The last piece comes again when it has grown.
+   Old pieces leave the page, which has a link to the whole output.
 
    While the switch is on, the newest stays in view. Without it, and after scrolling up, the lines that are being
    read stand still while new ones come. */
@@ -30,20 +30,24 @@
 
   /* ---- what is new */
 
-  var EVERY = 1500, QUIET = 60000, AWAY = 10000, MOST = 400000;
+  var EVERY = 1500, QUIET = 15000, AWAY = 10000, MOST = 400000;
   var pause = EVERY;
-  var next = 0, pieces = new Map(), over = "", shown = null;
+  var next = 0, size = 0, pieces = new Map(), over = "", shown = null;
 
   function later(pause) { setTimeout(ask, pause); }
   function ask() {
     var box = lines(), url = box && box.dataset.output;
     if (!url || url === over || document.hidden || window.tenfour.paused) return later(EVERY);
-    if (shown !== url) { shown = url; next = 0; pieces.clear(); }
+    if (shown !== url) { shown = url; next = size = 0; pause = EVERY; pieces.clear(); }
     var headers = { "HX-Request": "true", "Accept": "application/json" };
-    fetch(url + "?from=" + next, { headers: headers, redirect: "error" })
-      .then(function (response) { return response.ok ? response.json() : Promise.reject(new Error(response.status)); })
+    fetch(url + "?from=" + next + "&size=" + size, { headers: headers, redirect: "error" })
+      .then(function (response) {
+        if (response.status === 204) return { data: [], next: next, is_live: true };
+        return response.ok ? response.json() : Promise.reject(new Error(response.status));
+      })
       .then(function (answer) {
         pause = show(answer.data) ? EVERY : Math.min(4 * pause, QUIET);
+        if (answer.data.length) size = answer.data[answer.data.length - 1].size;
         if (!answer.is_live && answer.next === next) over = url;
         var more = answer.next !== next && answer.data.length > 1;
         next = answer.next;
@@ -55,7 +59,7 @@
     var box = lines();
     if (!box) return false;
     var isNew = false, pre = box.querySelector("pre"), height = box.scrollHeight, top = box.scrollTop;
-    if (data.length && (!pieces.size || !pre.contains(pieces.values().next().value))) {
+    if (pieces.size ? !pre.contains(pieces.values().next().value) : data.length) {
       pre.replaceChildren(...pieces.values());   /* in place of the last lines */
       box.setAttribute("hx-morph-skip", "");
     }
