@@ -249,7 +249,6 @@ TASK_MOVES: dict[TaskState, dict[TaskState, tuple[Who, ...]]] = {
 }
 
 FINAL = tuple(state for state, targets in TASK_MOVES.items() if not targets)
-UNDER_WAY = tuple(state for state in TaskState if state not in FINAL)
 
 
 # the moves that a caller can request while a task is blocked, by the reason; every other move

@@ -42,7 +42,6 @@ GROUPS = (
     Group("limited", "At a limit", "clock", "st--silent"),
     Group("working", "Healthy", "c-closed", "st--closed"),
 )
-SHOWN = ("tripped", "half-open", "silent", "paused", "limited")
 
 
 @dataclass(frozen=True, slots=True)

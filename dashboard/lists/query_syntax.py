@@ -245,10 +245,6 @@ def print_item(item: Item) -> str:
     return item if isinstance(item, str) else f"({print_tree(item.alternatives)})"
 
 
-def is_plain(tree: Tree) -> bool:
-    return len(tree) <= 1 and all(isinstance(item, str) for items in tree for item in items)
-
-
 # ---- changes of a text
 
 

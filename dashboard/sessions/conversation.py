@@ -28,7 +28,6 @@ from dashboard.sessions.tool_lines import (
     describe_argument,
     describe_result,
     icon_of,
-    is_todo_call,
     joined,
 )
 from ledger.sessions.message_parts import Call, Media, Result, Text, Thinking
@@ -208,7 +207,6 @@ def describe_call(said: Said, call: Call, answer: tuple[Said, Result, int] | Non
         describe_argument(call.arguments),
         "",
         input=format_arguments(call),
-        is_todo=is_todo_call(call.name),
         is_long=bool(said.lengths),
     )
     if answer is None:

@@ -57,7 +57,6 @@ class CallLine:
     is_answered: bool = True
     is_long: bool = False
     is_open: bool = False
-    is_todo: bool = False
     anchors: tuple[int, ...] = ()
     position: int = 0
 

@@ -65,10 +65,6 @@ def icon_of(name: str) -> str:
     return "plug" if lower.startswith("mcp_") else "play"
 
 
-def is_todo_call(name: str) -> bool:
-    return name.lower() in TODO_TOOLS
-
-
 def describe_argument(arguments: Mapping[str, Any]) -> str:
     """Return the most telling argument of a call, in one line.
 

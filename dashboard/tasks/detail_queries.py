@@ -146,10 +146,6 @@ def list_neighbors(row: Any) -> Neighbors:
     )
 
 
-def count_waiting(task_id: UUID) -> int:
-    return Need.objects.filter(need=task_id, task__state="blocked").count()
-
-
 @dataclass(frozen=True, slots=True)
 class Conversation:
     """The messages of an attempt in a session; `first` is the number of the first one."""

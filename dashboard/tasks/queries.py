@@ -53,7 +53,6 @@ OUTCOMES_SHOWN = 6
 # columns that a list does not read
 HEAVY = ("payload", "result", "error", "redactions")
 HEAVY_OF_PLAN = ("plan__source", "plan__objective")
-MET = (TaskState.DONE, TaskState.SKIPPED)
 # Always true; makes the planner use both partial indexes.
 DONE = Q(state=TaskState.DONE)
 

@@ -8,8 +8,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-ROLES = ("user", "assistant", "system", "tool")
-
 
 @dataclass(frozen=True, slots=True)
 class Text:

@@ -5,14 +5,3 @@ from ledger.tasks.changing import Change, change
 from ledger.tasks.enqueuing import enqueue, enqueue_many
 from ledger.tasks.lineage import fetch_task
 from ledger.tasks.spec import Backoff, Spec
-
-__all__ = [
-    "Backoff",
-    "Change",
-    "Spec",
-    "abort",
-    "change",
-    "enqueue",
-    "enqueue_many",
-    "fetch_task",
-]

@@ -226,16 +226,6 @@ def find_program(headline: str, texts: tuple[str, ...]) -> str:
     return " ".join(map(shorten_path, words))
 
 
-def find_entities(cause: str) -> tuple[str, ...]:
-    """Return what a cause names; of a path its last two parts.
-
-    >>> find_entities("ModuleNotFoundError: No module named 'polars'")
-    ('polars',)
-    """
-    names = read_names(cause)
-    return pick([*names.outside, *names.inside])
-
-
 def pick(names: list[str]) -> tuple[str, ...]:
     kept = dict.fromkeys(
         name for name in names if name and len(name) <= ENTITY_LENGTH and not is_value(name)

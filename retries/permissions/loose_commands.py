@@ -44,8 +44,6 @@ class FoundCommand:
     # The files that its output goes to or its input comes from.
     files: tuple[FoundWord, ...] = ()
     is_fed: bool = False
-    # Whether a launcher in front of it is found as a command, too.
-    is_launched: bool = False
 
     @property
     def program(self) -> str:
@@ -84,7 +82,7 @@ def is_starting(command: FoundCommand) -> bool:
 def list_launched(command: FoundCommand) -> Iterator[FoundCommand]:
     for at in range(1, min(len(command.words), MOST_STARTS)):
         if command.words[at].text[:1] not in ("-", ""):
-            yield FoundCommand(command.words[at:], command.files, command.is_fed, True)
+            yield FoundCommand(command.words[at:], command.files, command.is_fed)
 
 
 def list_scripts(command: FoundCommand) -> Iterator[FoundWord]:

@@ -15,15 +15,6 @@ from ledger.sessions.transcripts.model import LineMessage, parse_time, text_of
 from ledger.sessions.transcripts.program_texts import is_of_program
 
 NAME = "codex"
-TYPES = {
-    "session_meta",
-    "response_item",
-    "event_msg",
-    "turn_context",
-    "compacted",
-    "world_state",
-    "token_usage_record",
-}
 CALLS = {"function_call", "custom_tool_call", "local_shell_call"}
 RESULTS = {"function_call_output", "custom_tool_call_output"}
 ITEMS = {"message", "reasoning"} | CALLS | RESULTS

@@ -9,7 +9,6 @@ from ledger.values.text import truncate
 from ledger.values.timestamps import format_timestamp
 from retries.notifications.messages.subjects import Subjects, facts_of, url_of
 
-MOST_BYTES = 20_000
 DETAILS_BYTES = 12_000
 # what an event records that is no text of an agent: ids, refs, states and counts
 THIN = {
