@@ -51,13 +51,10 @@ def insert_event(source: str, kind: Kind, *, data: str = RETRIES) -> str:
     return journal.insert(source, kind=f"'{kind}'", subject="instruction", data=data)
 
 
-# A late ack moves nothing, so its event has no states.
-LATE_ACK_EVENT = journal.insert(
+LATE_ACK_EVENT = journal.insert_without_states(
     "late",
     kind=f"'{Kind.INSTRUCTION_ACKNOWLEDGED_LATE}'",
     subject="instruction",
-    from_state="null",
-    to_state="null",
     data=RETRIES,
 )
 

@@ -53,13 +53,11 @@ def signal_statement(caller: type[Caller]) -> str:
         f"'signal', (select id from matching), 'type', %(type)s::text, 'data', {STORED}), "
         f"{receipts.FOLLOWED}",
     )
-    event = journal.insert(
+    event = journal.insert_without_states(
         "matching",
         kind=f"'{Kind.SIGNAL_MATCHED}'",
         subject="agent",
         subject_id="m.agent_id",
-        from_state="null",
-        to_state="null",
         data=f"jsonb_build_object('signal', m.id, 'type', %(type)s::text, 'data', {STORED})",
     )
     ack_data = (
