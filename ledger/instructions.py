@@ -22,14 +22,7 @@ from ledger.models.instruction import OnFailed
 from ledger.moves import instruction_to
 from ledger.secrets.notes import clean_note, noted
 from ledger.states import INSTRUCTION_MOVES, UNSETTLED, InstructionState, Way
-from ledger.tokens import (
-    Bearer,
-    Caller,
-    Statements,
-    TrustedCaller,
-    require_caller,
-    select_unseen,
-)
+from ledger.tokens import Bearer, Caller, Statements, TrustedCaller, require_caller, select_unseen
 from ledger.values.poll_waits import compute_poll_wait
 
 CONTENT_BYTES = 8192

@@ -19,14 +19,7 @@ from ledger.secrets.redaction import redacted
 from ledger.standing_instructions.firing import fire_signal, has_rule_for_signal
 from ledger.standing_instructions.matching import PATH, comparable
 from ledger.states import InstructionState
-from ledger.tokens import (
-    Bearer,
-    Caller,
-    Statements,
-    TrustedCaller,
-    require_caller,
-    select_unseen,
-)
+from ledger.tokens import Bearer, Caller, Statements, TrustedCaller, require_caller, select_unseen
 from ledger.values.ids import LAST_ID, first_id
 
 

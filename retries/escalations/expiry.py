@@ -19,13 +19,7 @@ from retries.attempts.report_fields import MESSAGE_LENGTH
 from retries.escalations import lifecycle, permission_effects, snoozing, task_effects
 from retries.models import Escalation
 from retries.plans import aborting
-from retries.states import (
-    Answer,
-    Dependents,
-    EscalationState,
-    OnExpiry,
-    PermissionState,
-)
+from retries.states import Answer, Dependents, EscalationState, OnExpiry, PermissionState
 
 logger = logging.getLogger(__name__)
 

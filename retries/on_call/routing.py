@@ -21,16 +21,7 @@ from ledger.values.timestamps import format_timestamp
 from retries.models import Escalation, EscalationPolicy
 from retries.on_call import default_answers
 from retries.on_call.directories import read_directory
-from retries.on_call.steps import (
-    AGAIN,
-    Case,
-    Directory,
-    Step,
-    Turn,
-    matches,
-    parse_step,
-    take_turn,
-)
+from retries.on_call.steps import AGAIN, Case, Directory, Step, Turn, matches, parse_step, take_turn
 from retries.states import EscalationState
 
 logger = logging.getLogger(__name__)
