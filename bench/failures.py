@@ -29,12 +29,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 
-from bench.failure_costs import (
-    measure_contexts,
-    measure_hostile,
-    measure_ingest,
-    measure_rendering,
-)
+from bench.failure_costs import measure_contexts, measure_hostile, measure_ingest, measure_rendering
 from bench.failure_outputs import FILLERS, KIB, MESSAGE_LINES, Case
 from bench.figures import Figure, Say, Scale, at_least, at_most
 from bench.look_alikes import build_pairs

@@ -28,14 +28,7 @@ from tenfour.checks.suspects import list_suspects
 
 from bench.figures import Figure, Say, Scale, at_least, at_most
 from bench.http import run_web_server
-from bench.seeded_bugs import (
-    LIBRARIES,
-    PACKAGES,
-    UNRELATED,
-    SeededBug,
-    list_bugs,
-    list_failing,
-)
+from bench.seeded_bugs import LIBRARIES, PACKAGES, UNRELATED, SeededBug, list_bugs, list_failing
 from bench.servers import Sandbox, install_packages, wait_until
 
 BUGS, QUICK_BUGS = 60, 4  # of each library

@@ -45,12 +45,7 @@ from dashboard.lists.facets import Facet, build_state_facets
 from dashboard.lists.nearest_names import NameHints, list_problems, suggest_names
 from dashboard.lists.pagination import Page, read_page, slice_rows
 from dashboard.lists.query_box import ANY, Keys, StateQuery, Values, as_id
-from dashboard.lists.shared_queries import (
-    hash_of,
-    match_any,
-    match_groups,
-    of_project,
-)
+from dashboard.lists.shared_queries import hash_of, match_any, match_groups, of_project
 from dashboard.lists.sorting import (
     Heading,
     SortColumn,

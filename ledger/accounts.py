@@ -142,13 +142,11 @@ CHANGE = f"""with {TrustedCaller.cte}, found as materialized (
             when f.follows then a.waits_since + (%(after)s - %(now)s) end
     from found f where a.id = f.id returning a.id, a.project_id
 ) {
-    journal.insert(
+    journal.insert_without_states(
         "changed",
         kind=f"'{Kind.AGENT_WAIT_SET}'",
         subject="agent",
         agent="m.id",
-        from_state="null",
-        to_state="null",
         data="%(data)s",
     )
 }"""

@@ -12,10 +12,7 @@ from ledger.admin_pages import records as _records  # noqa: F401 - registers its
 from ledger.admin_pages.confirmation import confirm, list_effects
 from ledger.admin_pages.lists import ReadOnly
 from ledger.journal import Kind, stamp_of
-from ledger.models import (
-    Project,
-    Token,
-)
+from ledger.models import Project, Token
 from ledger.sessions import admin as _sessions  # noqa: F401 - registers its models
 from ledger.values.text import counted
 

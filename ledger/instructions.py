@@ -22,14 +22,7 @@ from ledger.models.instruction import OnFailed
 from ledger.moves import instruction_to
 from ledger.secrets.notes import clean_note, noted
 from ledger.states import INSTRUCTION_MOVES, UNSETTLED, InstructionState, Way
-from ledger.tokens import (
-    Bearer,
-    Caller,
-    Statements,
-    TrustedCaller,
-    require_caller,
-    select_unseen,
-)
+from ledger.tokens import Bearer, Caller, Statements, TrustedCaller, require_caller, select_unseen
 from ledger.values.poll_waits import compute_poll_wait
 
 CONTENT_BYTES = 8192
@@ -51,13 +44,10 @@ def insert_event(source: str, kind: Kind, *, data: str = RETRIES) -> str:
     return journal.insert(source, kind=f"'{kind}'", subject="instruction", data=data)
 
 
-# A late ack moves nothing, so its event has no states.
-LATE_ACK_EVENT = journal.insert(
+LATE_ACK_EVENT = journal.insert_without_states(
     "late",
     kind=f"'{Kind.INSTRUCTION_ACKNOWLEDGED_LATE}'",
     subject="instruction",
-    from_state="null",
-    to_state="null",
     data=RETRIES,
 )
 

@@ -295,6 +295,11 @@ def insert(
     from {source} m, caller c"""
 
 
+def insert_without_states(source: str, **expressions: str) -> str:
+    """Return the SQL of `insert` for events that move nothing."""
+    return insert(source, from_state="null", to_state="null", **expressions)
+
+
 def record(
     kind: Kind,
     *,

@@ -19,14 +19,7 @@ from ledger.secrets.redaction import redacted
 from ledger.standing_instructions.firing import fire_signal, has_rule_for_signal
 from ledger.standing_instructions.matching import PATH, comparable
 from ledger.states import InstructionState
-from ledger.tokens import (
-    Bearer,
-    Caller,
-    Statements,
-    TrustedCaller,
-    require_caller,
-    select_unseen,
-)
+from ledger.tokens import Bearer, Caller, Statements, TrustedCaller, require_caller, select_unseen
 from ledger.values.ids import LAST_ID, first_id
 
 
@@ -53,13 +46,11 @@ def signal_statement(caller: type[Caller]) -> str:
         f"'signal', (select id from matching), 'type', %(type)s::text, 'data', {STORED}), "
         f"{receipts.FOLLOWED}",
     )
-    event = journal.insert(
+    event = journal.insert_without_states(
         "matching",
         kind=f"'{Kind.SIGNAL_MATCHED}'",
         subject="agent",
         subject_id="m.agent_id",
-        from_state="null",
-        to_state="null",
         data=f"jsonb_build_object('signal', m.id, 'type', %(type)s::text, 'data', {STORED})",
     )
     ack_data = (

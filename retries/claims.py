@@ -34,14 +34,7 @@ from retries.breaker import CircuitBreakerOpen
 from retries.claiming import pools
 from retries.claiming.attempt_traces import trace_claim
 from retries.claiming.blocking import BLOCK, UNBLOCK
-from retries.claiming.statements import (
-    CLAIM,
-    PENDING,
-    POOL_CLAIM,
-    POOL_WHY,
-    WHY,
-    Pick,
-)
+from retries.claiming.statements import CLAIM, PENDING, POOL_CLAIM, POOL_WHY, WHY, Pick
 from retries.decisions import AGENT_WAITS
 
 MAX_TASKS = 50

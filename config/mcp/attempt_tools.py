@@ -17,13 +17,7 @@ from retries.api import attempts, claims, escalations, questions
 from retries.attempts.endings import SeenBy
 from retries.attempts.questions import QUESTION_LENGTH
 from retries.claims import WORKER_LENGTH
-from retries.schemas.attempts import (
-    AskIn,
-    HeartbeatIn,
-    ReleaseIn,
-    ResultIn,
-    UsageFields,
-)
+from retries.schemas.attempts import AskIn, HeartbeatIn, ReleaseIn, ResultIn, UsageFields
 from retries.schemas.claims import ClaimIn
 
 ATTEMPT = "the attempt's id, from claim_task or report_result; by default your only open one"

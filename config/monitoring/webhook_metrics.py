@@ -4,11 +4,7 @@ from collections.abc import Iterator
 from uuid import UUID
 
 from prometheus_client import Metric
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
 from ledger.database import sql
 from retries.models.notification_delivery import TRY_BUCKETS, UNSETTLED

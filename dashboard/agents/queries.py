@@ -8,16 +8,7 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib.postgres.expressions import ArraySubquery
-from django.db.models import (
-    Case,
-    Exists,
-    F,
-    Min,
-    OuterRef,
-    QuerySet,
-    Subquery,
-    When,
-)
+from django.db.models import Case, Exists, F, Min, OuterRef, QuerySet, Subquery, When
 from django.db.models.functions import JSONObject
 from django.urls import reverse
 

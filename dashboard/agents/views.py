@@ -4,7 +4,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from django.conf import settings
-from django.http import Http404, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 
@@ -16,6 +16,7 @@ from dashboard.agents.proofs import count_proofs
 from dashboard.agents.rates import DAY, Rates, read_rates
 from dashboard.agents.rows import build_row
 from dashboard.frame.access import PAGES
+from dashboard.frame.found_rows import require_row
 from dashboard.frame.rendering import PageContext, Visit, compose_page, live_page
 from dashboard.lists.shared_queries import list_times, read_figures
 from dashboard.question_lines import list_oldest_questions, read_causes
@@ -28,9 +29,7 @@ LONG = timedelta(hours=1)
 
 @live_page("agents/detail.html", "agents/_agent.html", current="agents")
 def detail(visit: Visit, agent_id: UUID) -> PageContext | HttpResponse:
-    agent = queries.find_agent(agent_id, now=visit.now)
-    if agent is None:
-        raise Http404(f"There is no agent {agent_id}.")
+    agent = require_row(queries.find_agent(agent_id, now=visit.now), "agent", agent_id)
     if agent.is_pool:
         return redirect(reverse("dashboard:pool", args=[agent_id]) + visit.scope.query)
     _, figures = read_figures(visit.scope.project, now=visit.now)

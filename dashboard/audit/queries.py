@@ -20,13 +20,7 @@ from dashboard.activity.queries import EventEntry, describe_events, filter_event
 from dashboard.frame.navigation import Scope
 from dashboard.lists.pagination import PAGE
 from dashboard.lists.query_box import ANY
-from dashboard.lists.shared_queries import (
-    CountOf,
-    hash_of,
-    match_groups,
-    match_values,
-    of_project,
-)
+from dashboard.lists.shared_queries import CountOf, hash_of, match_groups, match_values, of_project
 from dashboard.wording.formatting import COUNT_CAP as COUNT_CAP
 from ledger.database.optional_cache import get_or_compute_slow
 from ledger.journal import Kind

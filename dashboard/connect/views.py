@@ -14,6 +14,7 @@ from dashboard.agents.listing import AGENTS
 from dashboard.connect import creation, queries
 from dashboard.connect.light import Arrival, describe_clock, read_light
 from dashboard.frame.access import may_open
+from dashboard.frame.found_rows import require_row
 from dashboard.frame.live_updates import stamp_key
 from dashboard.frame.rendering import (
     HtmxRequest,
@@ -181,9 +182,7 @@ def show(
 def light(request: HtmxRequest, token_id: UUID) -> HttpResponseBase:
     """Return the light, or 204 if nothing has changed."""
     visit = begin_visit(request, current="agents")
-    found = queries.find_token(token_id)
-    if found is None:
-        raise Http404(f"There is no token {token_id}.")
+    found = require_row(queries.find_token(token_id), "token", token_id)
     way = read_way(request.GET)
     arrival = queries.read_arrival(found, now=visit.now)
     key = read_key(arrival, visit, way)

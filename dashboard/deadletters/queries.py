@@ -12,12 +12,7 @@ from dashboard.assignment import with_people
 from dashboard.deadletters.causes import CauseCounts
 from dashboard.lists.compiled_queries import compiled
 from dashboard.lists.query_box import BoxQuery
-from dashboard.lists.shared_queries import (
-    CountOf,
-    hash_of,
-    name_params,
-    of_project,
-)
+from dashboard.lists.shared_queries import CountOf, hash_of, name_params, of_project
 from dashboard.tasks.queries import OUTCOMES_SHOWN, add_outcomes
 from ledger.database import sql
 from ledger.database.optional_cache import get_or_compute_slow

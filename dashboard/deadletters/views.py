@@ -2,12 +2,11 @@
 
 from uuid import UUID
 
-from django.http import Http404
-
 from dashboard.actions import find_asked, list_allowed
 from dashboard.assignment import read_comments
 from dashboard.deadletters import queries
 from dashboard.deadletters.listing import DEADLETTERS
+from dashboard.frame.found_rows import require_row
 from dashboard.frame.rendering import PageContext, Visit, compose_page, live_page
 from dashboard.tasks import detail_queries
 from dashboard.wording.json_tree import build_tree, json_size
@@ -23,9 +22,7 @@ from retries.verbs import dead_letters
     row="letter_id",
 )
 def detail(visit: Visit, letter_id: UUID) -> PageContext:
-    letter = queries.find_deadletter(letter_id)
-    if letter is None:
-        raise Http404(f"There is no dead letter {letter_id}.")
+    letter = require_row(queries.find_deadletter(letter_id), "dead letter", letter_id)
     actions = list_allowed(dead_letters.VERBS, letter)
     return compose_page(
         title=f"{str(letter.task)[:60]} · Dead letter",

@@ -4,9 +4,10 @@ from uuid import UUID
 
 from django import forms
 from django.contrib import messages
-from django.http import Http404, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import redirect
 
+from dashboard.frame.found_rows import require_row
 from dashboard.frame.rendering import Crumb, HtmxRequest, begin_visit, compose_page, respond
 from dashboard.instructions.action_views import CRUMB, address
 from ledger.errors import Invalid, Refusal
@@ -35,9 +36,8 @@ class EditForm(forms.Form):
 
 def edit(request: HtmxRequest, instruction_id: UUID) -> HttpResponse:
     visit = begin_visit(request, current="instructions")
-    row = Instruction.objects.select_related("agent").filter(pk=instruction_id).first()
-    if row is None:
-        raise Http404(f"There is no instruction {instruction_id}.")
+    rows = Instruction.objects.select_related("agent").filter(pk=instruction_id)
+    row = require_row(rows.first(), "instruction", instruction_id)
     page = address(instruction_id, visit.scope)
     if row.state != InstructionState.FAILED:
         messages.warning(request, "Only an instruction that was given up can be edited and sent.")

@@ -33,12 +33,7 @@ from dashboard.listing import (
     within,
 )
 from dashboard.lists.query_box import ANY, as_id
-from dashboard.lists.shared_queries import (
-    failed_in_pattern,
-    failed_with,
-    match_any,
-    match_values,
-)
+from dashboard.lists.shared_queries import failed_in_pattern, failed_with, match_any, match_values
 from dashboard.lists.sorting import BY_ID, SortColumn, largest
 from dashboard.wording.status_text import StatusText
 from ledger import search_words

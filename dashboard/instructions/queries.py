@@ -6,23 +6,14 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import (
-    Case,
-    Exists,
-    OuterRef,
-    QuerySet,
-    When,
-)
+from django.db.models import Case, Exists, OuterRef, QuerySet, When
 from django.db.models import Value as V
 from django.db.models.functions import Left
 
 from dashboard.instructions.forecast import Clock, Forecast, forecast
 from dashboard.instructions.latency_chart import LATENCY_EDGES
 from dashboard.lists.compiled_queries import compiled
-from dashboard.lists.shared_queries import (
-    WINDOW,
-    CountOf,
-)
+from dashboard.lists.shared_queries import WINDOW, CountOf
 from dashboard.wording.status_text import AHEAD_CAP
 from ledger.database import sql
 from ledger.database.optional_cache import get_or_compute_slow

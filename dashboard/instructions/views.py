@@ -2,11 +2,10 @@
 
 from uuid import UUID
 
-from django.http import Http404
-
 from dashboard.actions import find_asked, list_allowed
 from dashboard.escalations import queries as escalation_queries
 from dashboard.escalations.outcome import describe_outcome
+from dashboard.frame.found_rows import require_row
 from dashboard.frame.rendering import PageContext, Visit, compose_page, live_page
 from dashboard.instructions import queries
 from dashboard.instructions.action_views import CRUMB
@@ -22,9 +21,7 @@ from retries.verbs.instructions import PAGE
     row="instruction_id",
 )
 def detail(visit: Visit, instruction_id: UUID) -> PageContext:
-    listed = queries.find_instruction(instruction_id)
-    if listed is None:
-        raise Http404(f"There is no instruction {instruction_id}.")
+    listed = require_row(queries.find_instruction(instruction_id), "instruction", instruction_id)
     row = listed.row
     escalation = escalation_queries.find_by_instruction(row.id)
     is_closed = escalation is not None and not escalation.is_open

@@ -13,16 +13,7 @@ from dashboard.lists.query_box import ME, NO_ONE
 from dashboard.lists.shared_queries import named_pattern, of_project
 from ledger.authorization.permissions import instance_accounts
 from ledger.journal import Kind
-from ledger.models import (
-    Agent,
-    DeadLetter,
-    Event,
-    Instruction,
-    Membership,
-    Plan,
-    Project,
-    Task,
-)
+from ledger.models import Agent, DeadLetter, Event, Instruction, Membership, Plan, Project, Task
 from ledger.states import FailureType
 from retries.models import Channel, Escalation, FailurePattern, Operation, PermissionRule
 from retries.notifications.messages.attempt_names import ATTEMPT_NAMES

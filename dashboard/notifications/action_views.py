@@ -12,6 +12,7 @@ from django.urls import reverse
 
 from dashboard.form_values import read_clock_time, read_whole_number
 from dashboard.frame.access import takes_form
+from dashboard.frame.found_rows import require_row
 from dashboard.frame.rendering import HtmxRequest, Visit, begin_visit
 from dashboard.frame.toasts import add_message
 from dashboard.lists.query_box import as_id
@@ -138,9 +139,7 @@ def write_channel(form: channel_form.ChannelForm, row: Channel | None, visit: Vi
 @takes_form("notifications")
 def act_on_channel(request: HtmxRequest, channel_id: UUID, verb: str) -> HttpResponse:
     visit = begin_visit(request, current="settings")
-    channel = queries.find_channel(channel_id)
-    if channel is None:
-        raise Http404(f"There is no channel {channel_id}.")
+    channel = require_row(queries.find_channel(channel_id), "channel", channel_id)
     stamp = stamp_of(request)
     try:
         if verb == "test":

@@ -5,9 +5,9 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.http import Http404
 from django.urls import reverse, reverse_lazy
 
+from dashboard.frame.found_rows import require_row
 from dashboard.frame.rendering import SETTINGS, Crumb, PageContext, Visit, compose_page, live_page
 from dashboard.notifications import delivery_queries, queries
 from dashboard.notifications.sentences import describe_rule
@@ -58,9 +58,7 @@ class MessageExample:
     read_key=delivery_queries.read_key,
 )
 def index(visit: Visit, rule_id: UUID) -> PageContext:
-    rule = queries.find_rule(rule_id)
-    if rule is None:
-        raise Http404(f"There is no notification rule {rule_id}.")
+    rule = require_row(queries.find_rule(rule_id), "notification rule", rule_id)
     return compose_page(
         title="Preview · Notifications",
         heading="Preview",

@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from django.http import Http404, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
 from dashboard.frame.access import may_open, takes_form
+from dashboard.frame.found_rows import require_row
 from dashboard.frame.rendering import (
     SETTINGS,
     HtmxRequest,
@@ -283,10 +284,7 @@ def check(request: HtmxRequest) -> HttpResponse:
 
 
 def find_rule_or_404(rule_id: UUID) -> NotificationRule:
-    rule = queries.find_rule(rule_id)
-    if rule is None:
-        raise Http404(f"There is no notification rule {rule_id}.")
-    return rule
+    return require_row(queries.find_rule(rule_id), "notification rule", rule_id)
 
 
 def back(visit: Visit) -> HttpResponse:

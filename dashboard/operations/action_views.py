@@ -8,6 +8,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 
 from dashboard.frame.access import refuse
+from dashboard.frame.found_rows import require_row
 from dashboard.frame.navigation import read_scope
 from dashboard.frame.rendering import HtmxRequest, back_to
 from dashboard.operations.listing import OPERATIONS
@@ -26,9 +27,7 @@ def act(request: HtmxRequest, operation_id: UUID, verb: str) -> HttpResponse:
         raise Http404(f"There is no action “{verb}”.")
     scope = read_scope(request)
     among = OPERATIONS.rows(scope.project)
-    row = among.filter(pk=operation_id).first()
-    if row is None:
-        raise Http404(f"There is no operation {operation_id}.")
+    row = require_row(among.filter(pk=operation_id).first(), "operation", operation_id)
     permission = find_verb(row.verb).permission
     # An operation on several projects needs the permission in each of them.
     if not all(may(request.user, permission, project) for project in row.project_ids):

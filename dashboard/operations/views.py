@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from django.http import Http404, HttpResponse
+from django.http import HttpResponse
 from django.urls import reverse
 
 from dashboard.frame import rendering
+from dashboard.frame.found_rows import require_row
 from dashboard.frame.live_updates import stamp_key
 from dashboard.frame.navigation import read_scope
 from dashboard.frame.rendering import Crumb, HtmxRequest, PageContext, Visit, compose_page
@@ -55,9 +56,7 @@ class Step:
 def detail(request: HtmxRequest, operation_id: UUID) -> HttpResponse:
     # The part polls itself until the operation is over.
     scope, now = read_scope(request), server_time.now()
-    row = queries.find_operation(scope, operation_id)
-    if row is None:
-        raise Http404(f"There is no operation {operation_id}.")
+    row = require_row(queries.find_operation(scope, operation_id), "operation", operation_id)
     key = build_live_key(row, now)
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()

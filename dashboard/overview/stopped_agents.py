@@ -5,12 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from dashboard.agents.presence import (
-    SilentAgents,
-    TrippedAgents,
-    describe_counts,
-    waiting_counts,
-)
+from dashboard.agents.presence import SilentAgents, TrippedAgents, describe_counts, waiting_counts
 from dashboard.sentences.tasks import breaker_reason
 from dashboard.wording.badges import breaker_badge
 from dashboard.wording.formatting import counted

@@ -11,9 +11,7 @@ from dashboard.assignment import with_people
 from dashboard.charts.sparklines import Bars, bars
 from dashboard.escalations.inbox.selection import PATTERN_OF
 from dashboard.lists.pagination import PAGE
-from dashboard.lists.shared_queries import (
-    hash_of,
-)
+from dashboard.lists.shared_queries import hash_of
 from dashboard.patterns.rising import HOURS, find_reason
 from dashboard.tasks.queries import HEAVY
 from dashboard.wording.formatting import counted

@@ -4,11 +4,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from django.http import Http404
-
 from dashboard.actions import list_allowed
 from dashboard.assignment import read_comments
 from dashboard.charts.markers import read_markers
+from dashboard.frame.found_rows import require_row
 from dashboard.frame.live_updates import read_live_key
 from dashboard.frame.rendering import PageContext, Visit, compose_page, live_page
 from dashboard.patterns import queries
@@ -61,9 +60,7 @@ def read_detail_key(now: datetime) -> str:
     "patterns/detail.html", "patterns/_pattern.html", current="patterns", read_key=read_detail_key
 )
 def detail(visit: Visit, pattern_id: UUID) -> PageContext:
-    row = queries.find_pattern(pattern_id)
-    if row is None:
-        raise Http404(f"There is no pattern {pattern_id}.")
+    row = require_row(queries.find_pattern(pattern_id), "pattern", pattern_id)
     stuck = queries.count_stuck_tasks(row)
     outcomes = fixes.fetch_outcomes([row.pk])
     learned = fixes.list_learned_fixes(row.pk, outcomes=outcomes)

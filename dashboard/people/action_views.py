@@ -12,6 +12,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 
 from dashboard.frame.access import may_open, takes_form
+from dashboard.frame.found_rows import require_row
 from dashboard.frame.navigation import read_scope
 from dashboard.frame.rendering import HtmxRequest, back_to, begin_visit
 from dashboard.frame.toasts import add_message
@@ -70,9 +71,8 @@ def link_of(secret: str) -> str:
 @takes_form("people")
 def invite_again(request: HtmxRequest, invitation_id: UUID) -> HttpResponse:
     """Replace an invitation that ran out or was lost, and show the new link once."""
-    row = Invitation.objects.select_related("project").filter(pk=invitation_id).first()
-    if row is None:
-        raise Http404(f"There is no invitation {invitation_id}.")
+    rows = Invitation.objects.select_related("project").filter(pk=invitation_id)
+    row = require_row(rows.first(), "invitation", invitation_id)
     made = invitations.invite_again(row, stamp=stamp_of(request))
     if made is None:
         messages.warning(request, "The invitation was used or revoked before. Create a new one.")
@@ -84,8 +84,7 @@ def invite_again(request: HtmxRequest, invitation_id: UUID) -> HttpResponse:
 
 def revoke_invitation(request: HtmxRequest, invitation_id: UUID) -> HttpResponse:
     row = Invitation.objects.filter(pk=invitation_id).first()
-    if row is None:
-        raise Http404(f"There is no invitation {invitation_id}.")
+    row = require_row(row, "invitation", invitation_id)
     if invitations.revoke_invitation(row, stamp=stamp_of(request)):
         messages.success(request, "Invitation revoked. Its link no longer works.")
     else:

@@ -9,6 +9,7 @@ from django.urls import reverse
 
 from dashboard.actions import build_action_view, by_slug, find_asked, list_allowed
 from dashboard.frame.access import may_open
+from dashboard.frame.found_rows import require_row
 from dashboard.frame.navigation import read_scope
 from dashboard.frame.rendering import SETTINGS, HtmxRequest, begin_visit, compose_page, respond
 from dashboard.permissions import queries
@@ -25,9 +26,7 @@ act = build_action_view(__name__, VERBS, page="permission_rule", returns=True)
 
 def detail(request: HtmxRequest, permission_rule_id: UUID) -> HttpResponse:
     visit = begin_visit(request, current="settings")
-    row = queries.find_rule(permission_rule_id)
-    if row is None:
-        raise Http404(f"There is no permission rule {permission_rule_id}.")
+    row = require_row(queries.find_rule(permission_rule_id), "permission rule", permission_rule_id)
     may_change = may_open(request.user, "permission_rule_act")
     actions = list_allowed(permission_rules.VERBS, row) if may_change else []
     page = compose_page(

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from django.http import Http404
 from django.urls import reverse
 
+from dashboard.frame.found_rows import require_row
 from dashboard.frame.rendering import Crumb, PageContext, Visit, compose_page, live_page
 from dashboard.plans.listing import PLANS
 from dashboard.plans.queries import find_plan_by_name
@@ -25,9 +25,7 @@ class Metric:
 
 @live_page("plans/summary.html", "plans/_summary.html", current="plans", of=Task)
 def detail(visit: Visit, plan: str) -> PageContext:
-    row = find_plan_by_name(plan, visit.scope.project)
-    if row is None:
-        raise Http404(f"There is no plan {plan[:REF_LENGTH]}.")
+    row = require_row(find_plan_by_name(plan, visit.scope.project), "plan", plan[:REF_LENGTH])
     summary = state_queries.build_summary(row)
     return compose_page(
         title=f"{row.ref} · Retry summary",

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 
 from dashboard.actions import find_asked, list_allowed
 from dashboard.charts.dependencies import NeedLink, TaskMark
 from dashboard.charts.targets import read_figures
+from dashboard.frame.found_rows import require_row
 from dashboard.frame.navigation import read_scope
 from dashboard.frame.rendering import PageContext, Visit, compose_page, live_page
 from dashboard.lists.shared_queries import list_times
@@ -39,9 +40,7 @@ REF_LENGTH = 129
 
 def by_ref(request: HttpRequest, ref: str) -> HttpResponse:
     scope = read_scope(request)
-    plan = queries.find_plan_by_name(ref, scope.project)
-    if plan is None:
-        raise Http404(f"There is no plan {ref[:REF_LENGTH]}.")
+    plan = require_row(queries.find_plan_by_name(ref, scope.project), "plan", ref[:REF_LENGTH])
     return redirect(reverse("dashboard:plan", args=[plan.pk]) + scope.query)
 
 
@@ -73,9 +72,7 @@ class RunRow:
 
 @live_page("plans/detail.html", "plans/_plan.html", current="plans", of=Plan, row="plan_id")
 def detail(visit: Visit, plan_id: UUID) -> PageContext:
-    plan = queries.find_plan(plan_id)
-    if plan is None:
-        raise Http404(f"There is no plan {plan_id}.")
+    plan = require_row(queries.find_plan(plan_id), "plan", plan_id)
     parameters, now = visit.request.GET, visit.now
     by_attempts = parameters.get("order") == "attempts"
     marks, links = detail_queries.list_task_marks(plan), detail_queries.list_need_links(plan.pk)

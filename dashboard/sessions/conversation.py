@@ -24,12 +24,7 @@ from dashboard.sessions.conversation_items import (
     Said,
     Turn,
 )
-from dashboard.sessions.tool_lines import (
-    describe_argument,
-    describe_result,
-    icon_of,
-    joined,
-)
+from dashboard.sessions.tool_lines import describe_argument, describe_result, icon_of, joined
 from ledger.sessions.message_parts import Call, Media, Result, Text, Thinking
 
 # a longer run of the agent's turns keeps its ends and folds the rest

@@ -9,6 +9,7 @@ from django.shortcuts import render
 from django.urls import reverse_lazy
 
 from dashboard.form_values import read_whole_number
+from dashboard.frame.found_rows import require_row
 from dashboard.frame.rendering import (
     Crumb,
     HtmxRequest,
@@ -140,10 +141,7 @@ def build_page(
 
 
 def find_or_404(session_id: UUID) -> Session:
-    row = detail_queries.find_session(session_id)
-    if row is None:
-        raise Http404(f"There is no session {session_id}.")
-    return row
+    return require_row(detail_queries.find_session(session_id), "session", session_id)
 
 
 def read_window(request: HtmxRequest) -> Window:

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from django.http import Http404
 from django.urls import reverse_lazy
 
 from dashboard.actions import find_asked, list_allowed
 from dashboard.charts.markers import read_markers
 from dashboard.frame.access import may_open
+from dashboard.frame.found_rows import require_row
 from dashboard.frame.rendering import Crumb, PageContext, Visit, compose_page, live_page
 from dashboard.sentences.event_sentence import EventSentence, EventSubject
 from dashboard.sentences.rules import describe_rule_event
@@ -58,9 +58,7 @@ class Change:
     row="rule_id",
 )
 def detail(visit: Visit, rule_id: UUID) -> PageContext:
-    row = queries.find_rule(rule_id)
-    if row is None:
-        raise Http404(f"There is no rule {rule_id}.")
+    row = require_row(queries.find_rule(rule_id), "rule", rule_id)
     days = read_days(visit.request.GET.get("days", ""))
     by_day = queries.count_days(row, now=visit.now, days=days)
     record = sum((each for _, each in by_day), Record())

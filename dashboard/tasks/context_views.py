@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from uuid import UUID
 
-from django.http import Http404, HttpResponse
+from django.http import HttpResponse
 from django.urls import reverse, reverse_lazy
 
+from dashboard.frame.found_rows import require_row
 from dashboard.frame.rendering import Crumb, HtmxRequest, begin_visit, compose_page, respond
 from dashboard.tasks import detail_queries
 from dashboard.tasks.context_comparison import compare_elements, compare_lines
@@ -33,9 +34,7 @@ class ToldContext:
 def index(request: HtmxRequest, task_id: UUID) -> HttpResponse:
     # By default, the last two attempts are compared.
     visit = begin_visit(request, current="tasks")
-    row = detail_queries.find_task(task_id)
-    if row is None:
-        raise Http404(f"There is no task {task_id}.")
+    row = require_row(detail_queries.find_task(task_id), "task", task_id)
     attempts = detail_queries.list_attempts(row)
     chosen = [
         find_attempt(attempts, request.GET.get(name, ""), otherwise=place)

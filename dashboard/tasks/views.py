@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from django.http import Http404, HttpResponse
+from django.http import HttpResponse
 from django.urls import reverse_lazy
 
 from dashboard import steps
@@ -14,6 +14,7 @@ from dashboard.agents.presence import breaker_state
 from dashboard.assignment import read_comments
 from dashboard.date_range import open_dates
 from dashboard.frame.access import may_use
+from dashboard.frame.found_rows import require_row
 from dashboard.frame.rendering import Crumb, PageContext, Steps, Visit, compose_page, live_page
 from dashboard.lists.nearest_names import suggest_names
 from dashboard.lists.query_box import as_id
@@ -93,9 +94,7 @@ class FailureCard:
 
 @live_page("tasks/detail.html", "tasks/_task.html", current="tasks", of=Task, row="task_id")
 def detail(visit: Visit, task_id: UUID) -> PageContext:
-    row, now = detail_queries.find_task(task_id), visit.now
-    if row is None:
-        raise Http404(f"There is no task {task_id}.")
+    row, now = require_row(detail_queries.find_task(task_id), "task", task_id), visit.now
     is_due = row.due_at is not None and row.due_at <= now
     allowed = list_allowed(tasks.PAGE, row)
     actions = [verb for verb in allowed if verb is not tasks.RETRY_NOW or not is_due]

@@ -11,12 +11,7 @@ from ninja import Query, Router
 from ledger import agents
 from ledger.access.reasons import require_reason
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, stamp_of
-from ledger.api.parameters import (
-    find_agent_id,
-    find_plan_id,
-    parse_if_match,
-    parse_states,
-)
+from ledger.api.parameters import find_agent_id, find_plan_id, parse_if_match, parse_states
 from ledger.api.reading import find_visible, list_response
 from ledger.api.responses import json_response, respond_once
 from ledger.errors import InvalidTransition

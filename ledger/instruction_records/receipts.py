@@ -32,13 +32,10 @@ UNREAD = f"""i.unread and i.state = '{InstructionState.DELIVERED}' and i.deliver
 
 
 def insert_read(source: str) -> str:
-    # Reading an instruction does not move it, so the event has no states.
-    return journal.insert(
+    return journal.insert_without_states(
         source,
         kind=f"'{Kind.INSTRUCTION_READ}'",
         subject="instruction",
-        from_state="null",
-        to_state="null",
         data="jsonb_strip_nulls(jsonb_build_object('retry_count', m.retry_count, "
         "'session', m.delivered_to, 'call', %(call)s::int))",
     )

@@ -28,12 +28,5 @@ from ledger.models.plan import Plan, PlanState
 from ledger.models.project import Project
 from ledger.models.session import Message, Session, SessionBatch, SessionTask
 from ledger.models.standing_instruction import StandingInstruction
-from ledger.models.task import (
-    Attempt,
-    Failure,
-    MissingNeed,
-    Need,
-    Task,
-    TaskHistory,
-)
+from ledger.models.task import Attempt, Failure, MissingNeed, Need, Task, TaskHistory
 from ledger.models.token import Token

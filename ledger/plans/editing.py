@@ -178,12 +178,10 @@ CONFIRM = f"""with {TrustedCaller.cte}, confirmed as (
         and jsonb_typeof(t.payload #> {PROPOSED}) = 'string'
     returning t.id, t.project_id, t.agent_id, t.payload #>> '{{verify,command}}' as command
 ), events as ({
-    journal.insert(
+    journal.insert_without_states(
         "confirmed",
         kind=f"'{Kind.TASK_CHANGED}'",
         subject="task",
-        from_state="null",
-        to_state="null",
         data="jsonb_build_object('changed', jsonb_build_array('payload'), "
         "'confirmed_command', m.command)",
     )

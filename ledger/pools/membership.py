@@ -197,12 +197,10 @@ MOVE = f"""with {TrustedCaller.cte}, moved as (
             and w.state not in ({moves.FINAL_STATES}) order by w.id for no key update))
     returning t.id, t.project_id, t.agent_id, t.state
 ), journaled as ({
-    journal.insert(
+    journal.insert_without_states(
         "moved",
         kind=f"'{Kind.TASK_CHANGED}'",
         subject="task",
-        from_state="null",
-        to_state="null",
         data="jsonb_build_object('changed', jsonb_build_array('agent'), "
         "'from_agent', %(from_name)s::text, 'to_agent', %(to_name)s::text)",
     )

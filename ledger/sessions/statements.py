@@ -28,12 +28,10 @@ CREATE = f"""with {TrustedCaller.cte}, made as (
     on conflict (agent_id, external_id) where external_id is not null do nothing
     returning s.id, s.project_id, s.agent_id
 ), journaled as ({
-    journal.insert(
+    journal.insert_without_states(
         "made",
         kind=f"'{Kind.SESSION_CREATED}'",
         subject="session",
-        from_state="null",
-        to_state="null",
         data="jsonb_build_object('tracker', %(tracker)s::text)",
     )
 })
@@ -233,12 +231,10 @@ RESPOND = f"""with {TrustedCaller.cte}, given as materialized (
         " 'state', m.state)",
     )
 }), journaled_end as ({
-    journal.insert(
+    journal.insert_without_states(
         "ended",
         kind=f"'{Kind.SESSION_PROCESSED}'",
         subject="session",
-        from_state="null",
-        to_state="null",
         data="jsonb_build_object('messages', m.message_count, 'calls', m.calls)",
     )
 })
@@ -266,13 +262,11 @@ END_BATCH = f"""with {TrustedCaller.cte}, bumped as (
         from bumped b where h.id = %(batch)s and h.outcome is null
         returning b.id, b.project_id, b.agent_id, h.message_count, h.calls
     ), journaled as ({
-    journal.insert(
+    journal.insert_without_states(
         "batched",
         kind=f"case when %(failed)s then '{Kind.SESSION_FAILED}' "
         f"else '{Kind.SESSION_PROCESSED}' end",
         subject="session",
-        from_state="null",
-        to_state="null",
         data="jsonb_strip_nulls(jsonb_build_object('messages', m.message_count, "
         "'calls', m.calls, 'reason', left(nullif(%(reason)s, ''), 300)))",
     )
@@ -310,12 +304,10 @@ RECOVER = f"""with {TrustedCaller.cte}, left_over as materialized (
         from bumped b where h.session_id = b.id and h.outcome is null
         returning b.id, b.project_id, b.agent_id, b.pending, h.message_count
     ), journaled as ({
-    journal.insert(
+    journal.insert_without_states(
         "batched",
         kind=f"'{Kind.SESSION_FAILED}'",
         subject="session",
-        from_state="null",
-        to_state="null",
         data="jsonb_build_object('messages', m.message_count, 'returned', m.pending, "
         "'reason', %(reason)s::text)",
     )
@@ -346,12 +338,10 @@ RETRY_FAILED = f"""with {TrustedCaller.cte}, held as materialized (
             batch_id = case when p.state = '{MessageState.PENDING}' then null else m.batch_id end
         from picked p, bumped b where m.id = p.id
     ), journaled as ({
-    journal.insert(
+    journal.insert_without_states(
         "bumped",
         kind=f"'{Kind.SESSION_RETRIED}'",
         subject="session",
-        from_state="null",
-        to_state="null",
         data="jsonb_build_object('messages', m.pending, 'tracker', m.tracker)",
     )
 })
@@ -385,12 +375,10 @@ LINK_TASK = f"""with {TrustedCaller.cte}, linked as (
     update ledger_session s set version = s.version + 1, updated_at = %(now)s
     from linked l where s.id = l.id
 ), journaled as ({
-    journal.insert(
+    journal.insert_without_states(
         "linked",
         kind=f"'{Kind.SESSION_TASK_UPDATED}'",
         subject="session",
-        from_state="null",
-        to_state="null",
         data=LINK_DATA,
     )
 }) select id from linked"""

@@ -10,13 +10,7 @@ from django.db import transaction
 
 from ledger import journal
 from ledger.errors import Invalid, InvalidTransition, NotFound, VersionMismatch
-from ledger.instructions import (
-    EXPECT_TYPE_LENGTH,
-    MAX_RETRIES,
-    Expect,
-    check_content,
-    check_expect,
-)
+from ledger.instructions import EXPECT_TYPE_LENGTH, MAX_RETRIES, Expect, check_content, check_expect
 from ledger.journal import Kind, Stamp
 from ledger.models import Agent, Plan, Project, StandingInstruction
 from ledger.models.instruction import OnFailed

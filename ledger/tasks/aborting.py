@@ -23,12 +23,10 @@ ABORT = f"""with {TrustedCaller.cte}, moved as ({
 ), journaled_aborts as ({
     journal.insert("moved", kind=f"'{Kind.TASK_ABORTED}'", subject="task", data="%(data)s")
 }), journaled_requests as ({
-    journal.insert(
+    journal.insert_without_states(
         "flagged",
         kind=f"'{Kind.TASK_ABORT_REQUESTED}'",
         subject="task",
-        from_state="null",
-        to_state="null",
         data="%(data)s",
     )
 }) select id, true as aborted from moved union all select id, false from flagged"""

@@ -67,12 +67,10 @@ def assign_statement(noun: Noun) -> str:
             select id from {table} where id = any(%(ids)s) order by id for update))
         returning r.id, r.project_id, {noun.agent} as agent_id
     ), events as ({
-        journal.insert(
+        journal.insert_without_states(
             "m",
             kind=f"'{noun.assigned}'",
             subject=noun.name,
-            from_state="null",
-            to_state="null",
             data="jsonb_build_object('user', %(name)s::text) || %(note)s",
         )
     }) select id, project_id from m"""

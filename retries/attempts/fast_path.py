@@ -15,14 +15,7 @@ from ledger.moves import EVENT_COLUMNS, task_to
 from ledger.secrets.redaction import redacted
 from ledger.states import EvidenceLevel, Outcome, TaskState
 from ledger.tasks import steps
-from ledger.tokens import (
-    Bearer,
-    Caller,
-    Statements,
-    TrustedCaller,
-    require_caller,
-    select_unseen,
-)
+from ledger.tokens import Bearer, Caller, Statements, TrustedCaller, require_caller, select_unseen
 from retries import breaker
 from retries.attempts.checks.reported import (
     LEVEL_SQL,

@@ -23,13 +23,7 @@ from retries.attempts.checks.reported import find_proof
 from retries.attempts.consequences import follow
 from retries.attempts.evidence import evidence_fields, gather_evidence
 from retries.attempts.late_reports import record_late
-from retries.attempts.live_attempt import (
-    END,
-    TRIES,
-    LeaseLost,
-    lease_lost,
-    read_attempt,
-)
+from retries.attempts.live_attempt import END, TRIES, LeaseLost, lease_lost, read_attempt
 from retries.attempts.report_fields import MESSAGE_LENGTH, Report, clean_report, digest_of
 from retries.claiming.agent_waits import store_wait
 from retries.claiming.attempt_traces import trace_report

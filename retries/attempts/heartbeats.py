@@ -15,14 +15,7 @@ from ledger.errors import Invalid
 from ledger.journal import SYSTEM, Stamp
 from ledger.secrets.redaction import redact_output, redacted
 from ledger.tasks import steps
-from ledger.tokens import (
-    Bearer,
-    Caller,
-    Statements,
-    TrustedCaller,
-    require_caller,
-    select_unseen,
-)
+from ledger.tokens import Bearer, Caller, Statements, TrustedCaller, require_caller, select_unseen
 from retries.attempts.diffs import store_diff
 from retries.attempts.fast_path import NOT_COUNTED
 from retries.attempts.live_attempt import IS_LIVE, is_spent, lease_lost, own_attempt, read_attempt

@@ -106,12 +106,10 @@ DUE = f"""with {TrustedCaller.cte}, ripe as materialized (
     where t.id = any(array(select id from ripe))
     returning t.id, t.project_id, t.agent_id, t.attempts
 ), journaled as ({
-    journal.insert(
+    journal.insert_without_states(
         "noted",
         kind=f"'{Kind.TASK_DUE}'",
         subject="task",
-        from_state="null",
-        to_state="null",
         data="jsonb_build_object('attempt', m.attempts + 1)",
     )
 }) select id from noted"""

@@ -10,14 +10,7 @@ from ledger.errors import NotFound, Refusal
 from ledger.journal import Kind
 from ledger.moves import task_to
 from ledger.states import BlockedReason, Outcome, TaskState
-from ledger.tokens import (
-    Bearer,
-    Caller,
-    Statements,
-    TrustedCaller,
-    require_caller,
-    select_unseen,
-)
+from ledger.tokens import Bearer, Caller, Statements, TrustedCaller, require_caller, select_unseen
 from ledger.values.timestamps import format_timestamp
 from retries import deadletters
 from retries.attempts.checks.reported import LEVEL_SQL

@@ -18,13 +18,7 @@ from ledger.secrets.notes import clean_message
 from ledger.secrets.redaction import redacted
 from ledger.states import Outcome, TaskState
 from ledger.tokens import TrustedCaller
-from retries.attempts.live_attempt import (
-    TRIES,
-    LeaseLost,
-    end_statement,
-    lease_lost,
-    read_attempt,
-)
+from retries.attempts.live_attempt import TRIES, LeaseLost, end_statement, lease_lost, read_attempt
 from retries.escalations import lifecycle, response_schema, task_effects
 from retries.escalations.answering import HumanRequired
 from retries.escalations.lifecycle import Question

@@ -9,12 +9,7 @@ from ledger.secrets.notes import clean_message
 from ledger.states import Outcome, TaskState
 from ledger.tokens import Caller
 from retries.attempts.finishing import end_attempt, error_of
-from retries.attempts.live_attempt import (
-    TRIES,
-    LeaseLost,
-    lease_lost,
-    read_attempt,
-)
+from retries.attempts.live_attempt import TRIES, LeaseLost, lease_lost, read_attempt
 from retries.attempts.report_fields import MESSAGE_LENGTH, Report
 from retries.decisions import Decision
 

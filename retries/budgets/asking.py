@@ -14,13 +14,7 @@ from ledger.journal import Kind, Stamp, clock
 from ledger.models import AtLimit, Budget, BudgetPeriod, Project
 from ledger.states import TaskState
 from ledger.tokens import TrustedCaller
-from retries.budgets.amounts import (
-    Amount,
-    format_number,
-    format_share,
-    name_unit,
-    parse_amount,
-)
+from retries.budgets.amounts import Amount, format_number, format_share, name_unit, parse_amount
 from retries.escalations import lifecycle
 from retries.escalations.lifecycle import Question
 from retries.escalations.task_effects import move_statement, requeue

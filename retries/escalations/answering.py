@@ -21,13 +21,7 @@ from ledger.tasks import steps
 from ledger.tokens import TrustedCaller
 from ledger.tracing import genai_attributes as genai
 from ledger.tracing.spans import Value, start_span
-from retries.escalations import (
-    choices,
-    lifecycle,
-    permission_effects,
-    task_effects,
-    typed_answers,
-)
+from retries.escalations import choices, lifecycle, permission_effects, task_effects, typed_answers
 from retries.escalations.choices import Choice
 from retries.escalations.lifecycle import UndoTooLate
 from retries.models import Escalation, EscalationQuerySet

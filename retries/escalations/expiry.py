@@ -19,13 +19,7 @@ from retries.attempts.report_fields import MESSAGE_LENGTH
 from retries.escalations import lifecycle, permission_effects, snoozing, task_effects
 from retries.models import Escalation
 from retries.plans import aborting
-from retries.states import (
-    Answer,
-    Dependents,
-    EscalationState,
-    OnExpiry,
-    PermissionState,
-)
+from retries.states import Answer, Dependents, EscalationState, OnExpiry, PermissionState
 
 logger = logging.getLogger(__name__)
 
@@ -44,12 +38,10 @@ REMIND = f"""with {TrustedCaller.cte}, due as materialized (
     where e.id = any(array(select id from due))
     returning e.id, e.project_id, e.agent_id, e.reason
 ), events as ({
-    journal.insert(
+    journal.insert_without_states(
         "reminded",
         kind=f"'{Kind.ESCALATION_REMINDED}'",
         subject="escalation",
-        from_state="null",
-        to_state="null",
         data="jsonb_build_object('reason', m.reason)",
     )
 }) select id from reminded"""

@@ -31,12 +31,10 @@ RETURN = f"""with {TrustedCaller.cte}, due as materialized (
     where e.id = any(array(select id from due))
     returning e.id, e.project_id, e.agent_id, e.reason
 ), events as ({
-    journal.insert(
+    journal.insert_without_states(
         "returned",
         kind=f"'{Kind.ESCALATION_RETURNED}'",
         subject="escalation",
-        from_state="null",
-        to_state="null",
         data="jsonb_build_object('reason', m.reason)",
     )
 }) select id from returned"""

@@ -13,13 +13,7 @@ from functools import lru_cache
 from retries.failures.outputs.failing_tests import FORMS, find_marked, read_failing_tests
 from retries.failures.outputs.line_scores import read_line, score_text
 from retries.failures.outputs.salience import find_echoed, rank_texts
-from retries.failures.outputs.salience_rules import (
-    CODED,
-    DIAGNOSED,
-    LINE_LENGTH,
-    STATED,
-    WORDED,
-)
+from retries.failures.outputs.salience_rules import CODED, DIAGNOSED, LINE_LENGTH, STATED, WORDED
 from retries.failures.outputs.text_lines import number_lines
 from retries.failures.signatures import sign
 

@@ -20,12 +20,7 @@ from retries.failures import known_errors, pattern_merging
 from retries.failures.known_errors import Match
 from retries.failures.outputs.salience import find_headline, split_at_cause
 from retries.failures.signatures import sign
-from retries.states import (
-    PATTERN_MOVES,
-    PatternState,
-    allowed_pattern_moves,
-    pattern_sources,
-)
+from retries.states import PATTERN_MOVES, PatternState, allowed_pattern_moves, pattern_sources
 
 NOTE_LENGTH = 2000
 

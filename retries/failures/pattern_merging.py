@@ -62,12 +62,10 @@ MERGE = f"""with {TrustedCaller.cte}, merged as (
     where p.id = %(into)s
     returning p.id, p.project_id, p.state
 ), events as ({
-    journal.insert(
+    journal.insert_without_states(
         "kept",
         kind=f"'{Kind.PATTERN_MERGED}'",
         subject="pattern",
-        from_state="null",
-        to_state="null",
         agent="null::uuid",
         data="jsonb_build_object('patterns', %(ids)s::uuid[], 'template', %(template)s::text)",
     )

@@ -11,11 +11,7 @@ from ledger.database import sql
 from ledger.journal import Cursor, Kind
 from ledger.models import Project
 from ledger.states import Outcome, TaskState
-from retries.journal_readers.positions import (
-    IN_BATCH,
-    ensure_cursor,
-    read_batches,
-)
+from retries.journal_readers.positions import IN_BATCH, ensure_cursor, read_batches
 from retries.models import ActivityCount, DurationCount
 from retries.models.activity_count import DAY, HALF_HOUR
 

@@ -12,12 +12,7 @@ from retries.models.figures import (
     PlanForecast,
     TaskTarget,
 )
-from retries.models.notification_channel import (
-    Channel,
-    OngoingCondition,
-    QuietHours,
-    StreamCursor,
-)
+from retries.models.notification_channel import Channel, OngoingCondition, QuietHours, StreamCursor
 from retries.models.notification_delivery import Delivery, DeliveryTally, DeliveryTry
 from retries.models.notification_rule import NotificationRule, NotificationThread
 from retries.models.on_call import EscalationPolicy, Rota

@@ -19,12 +19,7 @@ from ledger.secrets import encryption
 from ledger.secrets.redaction import redacted
 from ledger.values.text import truncate
 from retries.models import Channel, Delivery
-from retries.models.notification_channel import (
-    ChannelKind,
-    ChannelState,
-    Digest,
-    DisabledBecause,
-)
+from retries.models.notification_channel import ChannelKind, ChannelState, Digest, DisabledBecause
 from retries.models.notification_delivery import DeliveryState
 from retries.notifications import journaling, signatures
 from retries.notifications.addresses import checks as addresses

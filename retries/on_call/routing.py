@@ -21,16 +21,7 @@ from ledger.values.timestamps import format_timestamp
 from retries.models import Escalation, EscalationPolicy
 from retries.on_call import default_answers
 from retries.on_call.directories import read_directory
-from retries.on_call.steps import (
-    AGAIN,
-    Case,
-    Directory,
-    Step,
-    Turn,
-    matches,
-    parse_step,
-    take_turn,
-)
+from retries.on_call.steps import AGAIN, Case, Directory, Step, Turn, matches, parse_step, take_turn
 from retries.states import EscalationState
 
 logger = logging.getLogger(__name__)
@@ -82,12 +73,10 @@ TAKE_STEPS = f"""with {TrustedCaller.cte}, given as (
     from given g where e.id = g.id and e.state = '{EscalationState.OPEN}'
     returning e.id, e.project_id, e.agent_id, g.kind, g.data
 ), told as (select * from taken where kind is not null), events as ({
-    journal.insert(
+    journal.insert_without_states(
         "told",
         kind="m.kind",
         subject="escalation",
-        from_state="null",
-        to_state="null",
         data="m.data",
     )
 }) select id from told"""

@@ -35,12 +35,10 @@ RETRY_NOW = f"""with {TrustedCaller.cte}, made_due as (
     where t.id = any(%(ids)s) and t.state = 'retry' and t.due_at > %(now)s
     returning t.id, t.project_id, t.agent_id, t.attempts
 ), journaled as ({
-    journal.insert(
+    journal.insert_without_states(
         "made_due",
         kind=f"'{Kind.TASK_DUE}'",
         subject="task",
-        from_state="null",
-        to_state="null",
         data="jsonb_build_object('attempt', m.attempts + 1, 'by_hand', true) || %(note)s",
     )
 }) select id from made_due"""

@@ -36,12 +36,10 @@ HOLD = f"""with {TrustedCaller.cte}, held as (
         reason=SKIPPED,
     )
 }), journaled_held as ({
-    journal.insert(
+    journal.insert_without_states(
         "held",
         kind=f"'{Kind.TASK_BLOCKED}'",
         subject="task",
-        from_state="null",
-        to_state="null",
         data=REASON,
     )
 }), journaled as ({

@@ -76,13 +76,10 @@ DELIVER = f"""with {TrustedCaller.cte}, moved as ({
 }), journaled as ({insert_event("moved", Kind.INSTRUCTION_DELIVERED, data=receipts.DELIVERY_DATA)})
 select m.id from moved m"""
 
-# A hold moves nothing, so its event has no states.
-HELD_EVENT = journal.insert(
+HELD_EVENT = journal.insert_without_states(
     "held",
     kind=f"'{Kind.INSTRUCTION_HELD}'",
     subject="instruction",
-    from_state="null",
-    to_state="null",
     data="jsonb_strip_nulls(jsonb_build_object('holds', m.holds, 'rule', m.rule_id, "
     "'session', m.delivered_to, 'call', m.delivered_call))",
 )

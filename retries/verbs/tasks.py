@@ -30,11 +30,7 @@ from retries.states import Answer
 from retries.tasks import actions as task_actions
 from retries.tasks.dependents import lock_with_questions
 from retries.verbs.assignment import make_assign, make_comment
-from retries.verbs.effects import (
-    describe_abort,
-    describe_dependents,
-    describe_stopped,
-)
+from retries.verbs.effects import describe_abort, describe_dependents, describe_stopped
 from retries.verbs.verb import MAY_ANSWER, Left, Options, Rows, Verb, call, count_as, note_of
 
 

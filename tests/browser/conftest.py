@@ -15,14 +15,7 @@ from django.contrib.auth.models import User
 from django.core.signals import request_finished, request_started
 from django.test import Client
 from django.utils import timezone
-from playwright.sync_api import (
-    Browser,
-    BrowserContext,
-    ConsoleMessage,
-    FloatRect,
-    Page,
-    expect,
-)
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, FloatRect, Page, expect
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 

@@ -7,14 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tenfour import (
-    Action,
-    AgentResponse,
-    Client,
-    CommandAgent,
-    Conversations,
-    ModelEndpoint,
-)
+from tenfour import Action, AgentResponse, Client, CommandAgent, Conversations, ModelEndpoint
 
 from tests.client.model_server import ModelServer, Raw
 from tests.client.shelves import Shelves

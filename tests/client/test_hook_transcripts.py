@@ -8,22 +8,12 @@ from typing import Any
 
 import pytest
 from tenfour import Client
-from tenfour.hooks.hook_transcripts import (
-    Progress,
-    TranscriptStore,
-    is_due,
-    send_next_lines,
-)
+from tenfour.hooks.hook_transcripts import Progress, TranscriptStore, is_due, send_next_lines
 
 from ledger.models import Attempt, Message, Session
 from tests.client.command import Ran, run_command
 from tests.client.faulty import DROPPED, FaultyLine
-from tests.ledger.sessions.transcript_files import (
-    CLAUDE_SESSION,
-    as_lines,
-    claude_line,
-    recorded,
-)
+from tests.ledger.sessions.transcript_files import CLAUDE_SESSION, as_lines, claude_line, recorded
 from tests.serving import Tenfour
 from tests.waiting import PATIENCE_S
 

@@ -12,15 +12,7 @@ from ledger.secrets import redaction
 from ledger.secrets.forms import LONGEST_SECRET
 from ledger.secrets.names import NAME_NEEDS
 from ledger.secrets.patterns import NEEDS
-from ledger.secrets.redaction import (
-    DEEPEST,
-    LONGEST,
-    clean,
-    redact,
-    redacted,
-    stripped,
-    titled,
-)
+from ledger.secrets.redaction import DEEPEST, LONGEST, clean, redact, redacted, stripped, titled
 from tests.ledger.test_secret_patterns import SECRET_NAMES
 
 # Put together here, so that nothing in this file looks like a secret.

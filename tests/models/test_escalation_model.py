@@ -14,13 +14,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import transaction
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-)
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ledger import instructions
 from ledger.access import audit

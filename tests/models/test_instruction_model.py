@@ -8,12 +8,7 @@ from uuid import UUID
 import pytest
 from django.db import transaction
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    invariant,
-    precondition,
-    rule,
-)
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from ledger import instructions
 from ledger.access import audit

@@ -20,12 +20,7 @@ from django.db import transaction
 from django.test import TestCase
 from django.utils import timezone
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    invariant,
-    precondition,
-    rule,
-)
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from ledger.access import audit
 from ledger.journal import SYSTEM, Stamp

@@ -12,13 +12,7 @@ from uuid import UUID
 import pytest
 from django.db import transaction
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-)
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ledger.access import audit
 from ledger.journal import SYSTEM, Actor, Stamp

@@ -38,13 +38,7 @@ from retries.operations import ending, running  # noqa: E402
 from retries.plans import aborting, completing  # noqa: E402
 from retries.states import Answer  # noqa: E402
 from tests.dashboard.worked import enqueued, make_plan, make_task  # noqa: E402
-from tests.factories import (  # noqa: E402
-    make_agent,
-    make_instruction,
-    make_project,
-    make_token,
-    send,
-)
+from tests.factories import make_agent, make_instruction, make_project, make_token, send  # noqa: E402
 from tests.ledger.standing_instructions.rules import make_rule, on_write  # noqa: E402
 from tests.retries.moves import attempt_of, claim  # noqa: E402
 from tests.retries.notifications.receivers import (  # noqa: E402

@@ -22,12 +22,7 @@ from ledger.models import Failure
 from ledger.states import BreakerState
 from ledger.values.text import normalize_newlines
 from retries.escalations import typed_answers
-from retries.failures.fixes.reading import (
-    FixState,
-    LearnedFix,
-    find_learned_fixes,
-    normalize_fix,
-)
+from retries.failures.fixes.reading import FixState, LearnedFix, find_learned_fixes, normalize_fix
 from retries.failures.fixes.suggestions import FixOffer, find_offers, suggest
 from retries.failures.grouping import headline_of
 from retries.models import FailurePattern

@@ -5,12 +5,13 @@ from uuid import UUID
 
 from django import forms
 from django.contrib import messages
-from django.http import Http404, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse, reverse_lazy
 from django.utils import timezone
 
 from dashboard.frame.access import may_open
+from dashboard.frame.found_rows import require_row
 from dashboard.frame.rendering import Crumb, HtmxRequest, begin_visit, compose_page, respond
 from dashboard.tasks import detail_queries
 from dashboard.tasks.forms.fields import (
@@ -80,9 +81,7 @@ class RetryForm(TermsForm):
 
 def edit(request: HtmxRequest, task_id: UUID) -> HttpResponse:
     visit = begin_visit(request, current="tasks")
-    row = detail_queries.find_task(task_id)
-    if row is None:
-        raise Http404(f"There is no task {task_id}.")
+    row = require_row(detail_queries.find_task(task_id), "task", task_id)
     page = reverse("dashboard:task", args=[task_id]) + visit.scope.query
     posted = request.method == "POST"
     if not posted and not detail_queries.can_retry(row):

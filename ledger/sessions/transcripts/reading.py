@@ -16,12 +16,7 @@ from ledger.errors import Invalid, UnsupportedMediaType
 from ledger.sessions.message_parts import parts_as_json
 from ledger.sessions.transcripts import claude, codex
 from ledger.sessions.transcripts.limits import read_claude_limits, read_codex_limits
-from ledger.sessions.transcripts.model import (
-    BadLine,
-    LineMessage,
-    Transcript,
-    TranscriptMessage,
-)
+from ledger.sessions.transcripts.model import BadLine, LineMessage, Transcript, TranscriptMessage
 from ledger.values.account_windows import WindowFact
 
 # Types that do not name the format are accepted, too: the format is detected.

@@ -10,13 +10,7 @@ from pydantic import WithJsonSchema
 from pydantic_core import to_json
 
 from ledger import agents
-from ledger.api.auth import (
-    BearerAuth,
-    BearerRequest,
-    PrincipalAuth,
-    PrincipalRequest,
-    stamp_of,
-)
+from ledger.api.auth import BearerAuth, BearerRequest, PrincipalAuth, PrincipalRequest, stamp_of
 from ledger.api.parameters import find_agent_id, parse_states
 from ledger.api.reading import find_visible, list_response
 from ledger.api.responses import json_response, respond_once

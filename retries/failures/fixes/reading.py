@@ -18,13 +18,7 @@ from ledger.database.sql import Row
 from ledger.models import Failure
 from ledger.secrets.redaction import had_secret
 from ledger.states import Outcome
-from retries.failures.fixes.statements import (
-    CURED,
-    EVIDENCE,
-    OF_FAILURES,
-    OF_PATTERNS,
-    SIGNATURES,
-)
+from retries.failures.fixes.statements import CURED, EVIDENCE, OF_FAILURES, OF_PATTERNS, SIGNATURES
 from retries.failures.signatures import VERSION
 from retries.models import FixVerdict
 from retries.states import Verdict

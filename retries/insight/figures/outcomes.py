@@ -8,14 +8,7 @@ from ledger.database import sql
 from ledger.database.sql import Row
 from ledger.models import Project
 from ledger.moves import CHECKPOINT
-from retries.insight.figures.stored import (
-    ALONE,
-    ASKED,
-    ENDED,
-    choose,
-    fetch_names,
-    store,
-)
+from retries.insight.figures.stored import ALONE, ASKED, ENDED, choose, fetch_names, store
 from retries.insight.outcomes import LEAST_TASKS, Ending, Group, count_endings
 from retries.insight.ranges import LONGEST_RANGE, RANGES, SLOTS
 

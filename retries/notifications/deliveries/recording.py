@@ -10,12 +10,7 @@ from ledger.database import sql
 from ledger.journal import Stamp
 from retries.models import Channel, Delivery, DeliveryTry
 from retries.models.notification_channel import ChannelState, DisabledBecause
-from retries.models.notification_delivery import (
-    TRY_BUCKETS,
-    UNSETTLED,
-    DeliveryRole,
-    DeliveryState,
-)
+from retries.models.notification_delivery import TRY_BUCKETS, UNSETTLED, DeliveryRole, DeliveryState
 from retries.notifications import channels
 from retries.notifications.addresses.http_post import Answer
 from retries.notifications.deliveries.retry_schedule import next_try_at, pause_after

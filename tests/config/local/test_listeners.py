@@ -7,11 +7,7 @@ from threading import Event
 
 import pytest
 
-from config.local.listeners import (
-    divert_new_connections,
-    open_listener,
-    open_more_listeners,
-)
+from config.local.listeners import divert_new_connections, open_listener, open_more_listeners
 
 ROUNDS, CLIENTS = 15, 6
 

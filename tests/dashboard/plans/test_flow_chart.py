@@ -5,9 +5,7 @@ from typing import Any
 
 from dashboard.plans.flow_chart import draw_flow
 from ledger.states import TaskState
-from tests.dashboard.plans.conftest import (
-    TaskStub,
-)
+from tests.dashboard.plans.conftest import TaskStub
 
 
 def test_the_flow_shows_every_started_task_and_its_state() -> None:

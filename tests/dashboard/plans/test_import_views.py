@@ -9,13 +9,7 @@ from django.test import Client
 
 from ledger.models import Agent, Plan, Task
 from tests.bad_plans import BAD_PLANS
-from tests.dashboard.plans.conftest import (
-    FILE,
-    IMPORT,
-    MARKDOWN,
-    address,
-    form,
-)
+from tests.dashboard.plans.conftest import FILE, IMPORT, MARKDOWN, address, form
 from tests.dashboard.seen import html, words
 
 

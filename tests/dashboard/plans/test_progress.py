@@ -5,9 +5,7 @@ from typing import Any
 
 from dashboard.plans import progress
 from ledger.states import TaskState
-from tests.dashboard.plans.conftest import (
-    TaskStub,
-)
+from tests.dashboard.plans.conftest import TaskStub
 
 
 def test_the_figures_match_the_retry_summary() -> None:

@@ -7,9 +7,7 @@ from typing import Any
 from dashboard.charts.dependencies import NeedLink, natural_key
 from dashboard.plans.waves import assign_waves, find_blockers
 from ledger.states import TaskState
-from tests.dashboard.plans.conftest import (
-    TaskStub,
-)
+from tests.dashboard.plans.conftest import TaskStub
 
 
 def link(task: TaskStub, need: TaskStub) -> NeedLink:

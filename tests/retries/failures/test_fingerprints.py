@@ -7,11 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retries.failures.fingerprints import (
-    compute_fingerprint,
-    identify,
-    make_template,
-)
+from retries.failures.fingerprints import compute_fingerprint, identify, make_template
 from retries.failures.masks import LINE_LENGTH
 
 

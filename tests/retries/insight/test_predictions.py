@@ -8,14 +8,7 @@ import pytest
 from ledger.models import Agent, Attempt, Task
 from retries import sweeps
 from retries.insight.prediction_reads import find_attempt_predictions, find_task_predictions
-from retries.insight.predictions import (
-    Case,
-    Features,
-    Rate,
-    count_rates,
-    measure_quality,
-    predict,
-)
+from retries.insight.predictions import Case, Features, Rate, count_rates, measure_quality, predict
 from retries.models import InsightFigure, OutcomeRate
 from tests.factories import NOW
 from tests.retries.api.calls import claim, enqueue

@@ -20,11 +20,7 @@ from tests.admin_pages import path
 from tests.conftest import Api
 from tests.factories import make_agent, make_project
 from tests.retries.moves import make_task
-from tests.retries.notifications.receivers import (
-    Receiver,
-    make_webhook,
-    run_clock,
-)
+from tests.retries.notifications.receivers import Receiver, make_webhook, run_clock
 
 pytestmark = pytest.mark.django_db(transaction=True)
 MIGRATION = import_module("retries.migrations.0019_squashed_0025_attempt_diff")

@@ -26,12 +26,7 @@ from retries.notifications.deliveries import recording, redelivery, retry_schedu
 from retries.notifications.messages.attempt_names import ATTEMPT_NAMES
 from tests.factories import make_agent, make_project
 from tests.retries.moves import attempt_of, claim, fail, make_task
-from tests.retries.notifications.receivers import (
-    MARA,
-    Receiver,
-    make_webhook,
-    run_clock,
-)
+from tests.retries.notifications.receivers import MARA, Receiver, make_webhook, run_clock
 from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -12,13 +12,7 @@ from ledger.models import Agent, Task
 from retries.attempts.diffs import DIFF_BYTES, MOST_DIFF
 from retries.models import AttemptDiff
 from retries.retention.task_rows import delete_tasks
-from retries.retry_context.block import (
-    BUDGET,
-    LEAST_BUDGET,
-    History,
-    Source,
-    render_retry_context,
-)
+from retries.retry_context.block import BUDGET, LEAST_BUDGET, History, Source, render_retry_context
 from retries.retry_context.hunks import HUNK, NOTE_LENGTH, clip_hunks
 from tests.conftest import Api
 from tests.ledger.api.test_instructions import problem
