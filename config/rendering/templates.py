@@ -20,8 +20,10 @@ from django.template.base import (
 )
 from django.template.context import Context
 from django.template.defaulttags import URLNode
+from django.template.library import SimpleNode
 from django.template.loader_tags import IncludeNode, construct_relative_path
 from django.urls import get_script_prefix, reverse
+from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString
 
 resolve_lookup: Any = Variable._resolve_lookup  # type: ignore[attr-defined]
@@ -111,6 +113,21 @@ def include(node: Any, context: Any) -> str:
         context.dicts.pop()
 
 
+def render_tag(node: Any, context: Any) -> Any:
+    if type(node) is not SimpleNode:  # a tag with a block
+        return originals[SimpleNode, "render"](node, context)
+    # Most tags return text that is safe already.
+    args = [resolve(each, context) for each in node.args]
+    named = {name: resolve(each, context) for name, each in node.kwargs.items()}
+    output = node.func(context, *args, **named) if node.takes_context else node.func(*args, **named)
+    if node.target_var is not None:
+        context[node.target_var] = output
+        return ""
+    if type(output) is SafeString or not context.autoescape:
+        return output
+    return conditional_escape(output)
+
+
 def render_url(node: Any, context: Any) -> str:
     name = node.view_name.var
     if not node.kwargs and not node.asvar and str(name).startswith("dashboard:"):
@@ -138,6 +155,7 @@ overrides: dict[tuple[Any, str], Any] = {
     (VariableNode, "render"): render_variable,
     (IncludeNode, "render"): include,
     (URLNode, "render"): render_url,
+    (SimpleNode, "render"): render_tag,
 }
 originals = {(node, name): getattr(node, name) for node, name in overrides}
 

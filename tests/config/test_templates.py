@@ -75,6 +75,7 @@ SOURCES = [
     "{% include 'part.html' with text=NAME only %}{% include part with text=NAME %}",
     "{% for each in words %}{% include 'part.html' %}{% endfor %}",
     "{% url 'dashboard:task' id %}{% url 'dashboard:home' %}{% url 'dashboard:task' id=NAME as at %}{{ at }}",
+    "{% querystring a=text b=id %}{% querystring a=text as link %}{{ link }}{{ NAME }}",
     "{% url 'dashboard:plan_by_ref' text %}{% url 'dashboard:task_act' id 'retry' %}",
 ]
 PARTS = {
