@@ -110,7 +110,7 @@ OTHERS: tuple[Listing[Any], ...] = (AGENTS, DELIVERIES, OPERATIONS, PERMISSION_R
 LISTS = {
     each.place: each
     for each in (
-        CompletedList("tasks", TASK_KEYS, TASKS | dict.fromkeys(PATHS, list_declared)),
+        CompletedList("tasks", TASK_KEYS, {**TASKS, **dict.fromkeys(PATHS, list_declared)}),
         # the key of a group, which no one types
         CompletedList("escalations", inbox_filters.KEYS, {"same": lambda typed: []}),
         CompletedList("activity", EVENT_KEYS),
