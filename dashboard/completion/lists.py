@@ -15,6 +15,7 @@ from dashboard.completion.sources import (
     agents,
     known,
     list_choices,
+    list_declared,
     list_patterns,
     plans,
     states,
@@ -96,15 +97,20 @@ TASKS: Mapping[str, Source] = {
     "plan": plans(tasks_in_plan),
     "state": states(count_task_states),
 }
-# A key such as payload.order is a project's own, and its values are not listed.
-TASK_KEYS = {key: kind for key, kind in task_filters.KEYS.items() if not isinstance(kind, Paths)}
+# A project declares keys such as payload.order: `payload.` completes to them, without their values.
+PATHS = {
+    key.removesuffix("NAME"): kind
+    for key, kind in task_filters.KEYS.items()
+    if isinstance(kind, Paths)
+}
+TASK_KEYS = PATHS | {key: of for key, of in task_filters.KEYS.items() if not isinstance(of, Paths)}
 # Only the names of the keys are read here, and they depend on no time.
 EVENT_KEYS = event_filters.build_keys([], now=datetime.max)
 OTHERS: tuple[Listing[Any], ...] = (AGENTS, DELIVERIES, OPERATIONS, PERMISSION_RULES, RULES)
 LISTS = {
     each.place: each
     for each in (
-        CompletedList("tasks", TASK_KEYS, TASKS),
+        CompletedList("tasks", TASK_KEYS, {**TASKS, **dict.fromkeys(PATHS, list_declared)}),
         # the key of a group, which no one types
         CompletedList("escalations", inbox_filters.KEYS, {"same": lambda typed: []}),
         CompletedList("activity", EVENT_KEYS),

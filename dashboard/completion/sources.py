@@ -12,6 +12,7 @@ from dashboard.lists.shared_queries import CountOf, find_patterns, of_project
 from dashboard.wording.formatting import COUNT_CAP, capped
 from ledger.models import Agent, Plan, Project
 from ledger.values.text import truncate
+from retries.journal_readers.stored_values import list_keys
 
 SHOWN = 8
 # for keys whose values are not names
@@ -67,6 +68,13 @@ def list_choices(typed: Typed, choices: Iterable[str]) -> list[Option]:
 
 def list_examples(typed: Typed) -> list[Option]:
     return list_choices(typed, EXAMPLES.get(typed.key, ()))
+
+
+def list_declared(typed: Typed) -> list[Option]:
+    """List the keys that the project declares, in their own case; each begins a term."""
+    begin = f"{typed.key}{typed.prefix}".lower()
+    found = sorted(each for each in list_keys(typed.project) if each.lower().startswith(begin))
+    return [{"term": f"{each}:", "detail": "", "count": ""} for each in found]
 
 
 def states(count: Callable[[Typed], Mapping[str, int | None]]) -> Source:

@@ -8,7 +8,7 @@ from django.utils import timezone
 from playwright.sync_api import expect
 
 from ledger.journal import SYSTEM, Stamp
-from ledger.models import Agent, Task
+from ledger.models import Agent, Project, Task
 from ledger.states import TaskState
 from ledger.tokens import TrustedCaller
 from retries.attempts import heartbeats
@@ -215,9 +215,19 @@ def test_the_query_box_completes(
 ) -> None:
     make_task("failed", "Broken one", agent=coder, now=now)
     make_task("queued", "Waiting one", agent=coder, now=now)
+    Project.objects.filter(pk=coder.project_id).update(search_keys=["payload.Order"])
     visitor = visit()
     page = visitor.sign_in("/tasks/")
     page.keyboard.press("/")
+    page.keyboard.type("-pay")
+    page.keyboard.press("Tab")
+    expect(page.locator("#query")).to_have_value("-payload.")
+    expect(page.locator("#completion")).to_have_text("payload.Order:")
+    page.keyboard.type("oR")
+    expect(page.locator("#completion")).to_have_text("payload.Order:")
+    page.keyboard.press("Tab")
+    expect(page.locator("#query")).to_have_value("-payload.Order:")
+    page.fill("#query", "")
     page.keyboard.type("sta")
     chosen = page.locator('#completion [aria-selected="true"]')
     expect(chosen).to_contain_text("state:")

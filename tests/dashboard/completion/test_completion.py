@@ -3,11 +3,13 @@
 from datetime import datetime
 
 import pytest
+from django.contrib.auth.models import User
 from django.test import Client
 
 from dashboard.completion.lists import LISTS
+from ledger.authorization.roles import Role
 from ledger.journal import SYSTEM, Actor, Stamp
-from ledger.models import Agent, DeadLetter
+from ledger.models import Agent, DeadLetter, Membership, Project
 from ledger.pools import membership
 from retries.models import FailurePattern
 from tests.dashboard.escalations.test_inbox import escalated
@@ -56,7 +58,7 @@ def test_values_with_their_counts_in_the_list(browser: Client, agent: Agent, now
 
 
 # An id is pasted, a key is set by a button, and a project declares the names of values.
-NO_VALUES = {"about", "same", "payload.NAME", "result.NAME"}
+NO_VALUES = {"about", "same", "payload.", "result."}
 PATHS = {
     "deadletters": "dead-letters",
     "rules": "instructions/standing",
@@ -64,6 +66,33 @@ PATHS = {
     "permission_rules": "settings/permissions",
     "audit": "settings/audit",
 }
+
+
+def test_a_path_completes_to_the_keys_that_the_project_declares(
+    browser: Client, agent: Agent
+) -> None:
+    other = make_project("other")
+    for project, keys in (
+        (agent.project, ["payload.Order", "payload.order_id", "result.invoice"]),
+        (other, ["payload.foreign"]),
+    ):
+        Project.objects.filter(pk=project.pk).update(search_keys=keys)
+
+    def offer(key: str, prefix: str = "", project: str = "default") -> list[str]:
+        return [term for term, _ in complete(browser, key=key, prefix=prefix, project=project)]
+
+    assert offer("payload.") == ["payload.Order:", "payload.order_id:"]
+    assert offer("PAYLOAD.", "oRDER_") == ["payload.order_id:"]
+    assert offer("result.") == ["result.invoice:"]
+    assert offer("payload.", project="other") == ["payload.foreign:"]
+    assert offer("payload.", "%") == offer("title.") == []
+    user = User.objects.create_user("vera")
+    Membership.objects.create(project=agent.project, user=user, role=Role.VIEWER)
+    member = Client()
+    member.force_login(user)
+    assert complete(member, key="payload.") == [("payload.Order:", ""), ("payload.order_id:", "")]
+    foreign = {"key": "payload.", "project": "other"}
+    assert member.get("/complete/tasks/", foreign).status_code == 404
 
 
 @pytest.mark.parametrize("noun", LISTS)

@@ -1,5 +1,5 @@
-/* Complete the query box: its keys at once, the values of a key from the server. Up and Down choose, Tab
-   completes, Enter filters, Escape closes. Without this script the box is a plain field. */
+/* Complete the query box: its keys at once, the values of a key and a project's own keys from the server.
+   Up and Down choose, Tab completes, Enter filters, Escape closes. Without this script the box is a plain field. */
 (function () {
   "use strict";
   var WAIT = 150;
@@ -82,7 +82,7 @@
 
   function complete() {
     var term = readTerm();
-    var match = /^-?([a-z]+):(.*)$/i.exec(term.text);
+    var match = /^-?([a-z]+):(.*)$/i.exec(term.text) || /^-?([a-z]+\.)([^:]*)$/i.exec(term.text);
     clearTimeout(timer);
     if (match && keys.includes(match[1].toLowerCase())) {
       timer = setTimeout(ask, WAIT, match[1], match[2].split(",").pop(), term.start);
@@ -91,7 +91,7 @@
     if (asked) asked.abort();
     var start = term.text.replace(/^-/, "").toLowerCase();
     show(start ? keys.filter(function (key) { return key.startsWith(start); }).map(function (key) {
-      return { term: key + ":", detail: "", count: "" };
+      return { term: key.endsWith(".") ? key : key + ":", detail: "", count: "" };
     }) : []);
   }
 
@@ -100,7 +100,7 @@
     var minus = term.text.startsWith("-") ? "-" : "";
     var comma = term.text.lastIndexOf(",");
     var value = one.dataset.term;
-    var isKey = value.endsWith(":");
+    var isKey = /[:.]$/.test(value);
     var head = comma > 0 ? term.text.slice(0, comma + 1) + value.slice(value.indexOf(":") + 1) : minus + value;
     var rest = box.value.slice(box.selectionStart);
     box.value = box.value.slice(0, term.start) + head + (isKey || rest.startsWith(" ") ? "" : " ") + rest;
