@@ -4,6 +4,7 @@ import socket
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import product
 from pathlib import Path
 
 import httpx2
@@ -78,28 +79,29 @@ def answer(served: Served, escalation: Escalation, cookies: dict[str, str]) -> i
 
 
 @pytest.mark.parametrize(
-    ("front", "count"),
-    [("direct", 20), ("direct", 24), ("direct", 100), ("buffered", 100), ("unbuffered", 100)],
+    ("front", "counts"), [("direct", (20, 24, 100)), ("buffered", (100,)), ("unbuffered", (100,))]
 )
-def test_half_sent_sign_ins_keep_no_one_out(tmp_path: Path, front: str, count: int) -> None:
+def test_half_sent_sign_ins_keep_no_one_out(
+    tmp_path: Path, front: str, counts: tuple[int, ...]
+) -> None:
     """From one address or from many."""
     mara = User.objects.create_superuser("mara", password=PASSWORD)
     browser = Browser()
     browser.force_login(mara)
     cookies = {name: morsel.value for name, morsel in browser.cookies.items()}
-    agent = make_agent()
     with run_behind(front, tmp_path) as served:
-        for spread, list_addresses in ADDRESSES.items():
+        for count, (spread, list_addresses) in product(counts, ADDRESSES.items()):
+            agent = make_agent(f"{spread}-{count}")
             for _ in range(TIMES):
                 make_task(TaskState.ESCALATED, agent=agent, now=timezone.now())
             with ExitStack() as stack:
                 for address in list_addresses(count):
                     stack.enter_context(half_sent_form(served, address))
                 for escalation in Escalation.objects.open():
-                    assert answer(served, escalation, cookies) == 302, spread
-                    assert sign_in(served) == 302, spread
+                    assert answer(served, escalation, cookies) == 302, (count, spread)
+                    assert sign_in(served) == 302, (count, spread)
             assert not Escalation.objects.open().exists()
-    assert Escalation.objects.filter(action="skip").count() == TIMES * len(ADDRESSES)
+    assert Escalation.objects.filter(action="skip").count() == TIMES * len(ADDRESSES) * len(counts)
 
 
 def test_a_browser_whose_form_is_not_awaited_sees_a_page(tmp_path: Path) -> None:
