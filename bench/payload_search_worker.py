@@ -19,6 +19,7 @@ def main(rounds: str, count: str) -> None:
 
     from bench.payload_search import KEYS, SEARCHES
     from ledger import agents, tasks
+    from ledger.database.time_limit import session_without_limit
     from ledger.journal import SYSTEM, Stamp
     from ledger.models import Agent, Project, Task
     from retries.journal_readers import new_words, stored_values
@@ -34,7 +35,7 @@ def main(rounds: str, count: str) -> None:
     first = tasks.enqueue(full, "code", {"order": 0})
     names = [f.column for f in Task._meta.concrete_fields if f.column not in ("id", "payload")]
     columns = ", ".join(f'"{name}"' for name in names)
-    with connection.cursor() as cursor:
+    with session_without_limit(connection), connection.cursor() as cursor:
         cursor.execute(
             f"insert into ledger_task (payload, {columns}) select jsonb_build_object('order', n, "
             f"'customer', n %% {max(1, total // 200)}, 'region', n %% 3), {columns} "
