@@ -94,7 +94,8 @@ def render_only_changed() -> Iterator[None]:
     # All models are related by their project. To render them at each step was nine tenths of the
     # time of an empty database's migrations. What needs the others, like RunPython, renders all
     # models of a delayed state first.
-    find = ProjectState._find_reload_model
+    states: Any = ProjectState  # its stubs leave out what it uses itself
+    find = states._find_reload_model
 
     def find_changed(state: Any, app: str, model: str, delay: bool = False) -> set[tuple[str, str]]:
         old = state.apps.all_models[app].get(model)
@@ -104,11 +105,11 @@ def render_only_changed() -> Iterator[None]:
         state.is_delayed = True
         return {(app, model)}
 
-    ProjectState._find_reload_model = find_changed
+    states._find_reload_model = find_changed
     try:
         yield
     finally:
-        ProjectState._find_reload_model = find
+        states._find_reload_model = find
 
 
 def has_more_fields(state: ModelState, rendered: type[Model]) -> bool:
