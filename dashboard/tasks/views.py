@@ -275,7 +275,6 @@ def index(visit: Visit) -> PageContext | HttpResponse:
         can_sort=sort == asked,
         columns=columns,
         shown={column.name for column in columns if column.shown},
-        has_optional=any(column.is_optional and column.shown for column in columns),
         can_pick=may_use(request, "task_act") and may_use(request, "operation_new"),
         page=page,
         entries=[

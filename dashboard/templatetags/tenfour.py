@@ -134,11 +134,11 @@ def segments(parts: Iterable[Segment]) -> SafeString:
 def marked(text: object, words: Iterable[str]) -> SafeString:
     """Render a text with the places marked where a word of it begins with one of `words`."""
     if not words:
-        return conditional_escape(text)
+        return conditional_escape(str(text))
     # the search takes everything but letters and digits as a space, and so an underscore
     parts = "|".join(filter(None, (r"[\W_]+".join(PART.findall(word)) for word in words)))
     if not parts:
-        return conditional_escape(text)
+        return conditional_escape(str(text))
     split = re.split(rf"((?<![^\W_])(?:{parts}))", str(text), flags=re.IGNORECASE)
     pairs = (("<mark>{}</mark>" if n % 2 else "{}", part) for n, part in enumerate(split))
     return SafeString("".join(format_html(form, part) for form, part in pairs))

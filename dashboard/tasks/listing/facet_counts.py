@@ -180,8 +180,9 @@ def fetch_changes_of_newest(
 
 def count_each_period(rows: QuerySet[Any, Any]) -> QuerySet[Any, dict[str, Any]]:
     """Return one row, or none if there are no rows."""
-    counted: QuerySet[Any, dict[str, Any]] = rows.order_by().values(all=Value(1))
-    return counted.annotate(**count_periods()).values(*PERIODS)
+    each = rows.order_by().values(all=Value(1)).annotate(**count_periods())
+    counted: QuerySet[Any, dict[str, Any]] = each.values(*PERIODS)
+    return counted
 
 
 @compiled
