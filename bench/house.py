@@ -17,11 +17,11 @@ from config.local.places import PROJECT
 SERVER = ("config", "dashboard", "retries", "ledger")
 BROWSER = (("templates", "*.html"), ("dashboard/static", "*.css"), ("dashboard/static", "*.js"))
 LIMITS = {
-    "server: lines of Python without migrations": at_most(126_369),
-    "migrations: lines": at_most(4_858),
-    "client: lines": at_most(19_514),
-    "templates, CSS, and scripts: lines": at_most(26_017),
-    "tests: lines of Python": at_most(107_951),
+    "server: lines of Python without migrations": at_most(126_027),
+    "migrations: lines": at_most(4_892),
+    "client: lines": at_most(19_699),
+    "templates, CSS, and scripts: lines": at_most(26_016),
+    "tests: lines of Python": at_most(108_135),
     "modules of the largest folder": at_most(16),
     "functions with a docstring: %": at_most(30.0),
     "comments on 100 lines": at_least(3.4),

@@ -71,7 +71,7 @@ def list_examples(typed: Typed) -> list[Option]:
 
 
 def list_declared(typed: Typed) -> list[Option]:
-    """List the keys that the project declares, in their own case; each begins a term."""
+    # a key keeps its case, and begins a term
     begin = f"{typed.key}{typed.prefix}".lower()
     found = sorted(each for each in list_keys(typed.project) if each.lower().startswith(begin))
     return [{"term": f"{each}:", "detail": "", "count": ""} for each in found]

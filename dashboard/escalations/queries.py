@@ -274,7 +274,7 @@ COMMENT_KINDS = (Kind.ESCALATION_COMMENTED, Kind.ESCALATION_ASSIGNED)
 
 
 def list_comments(escalation_id: UUID) -> list[Event]:
-    """Return the newest comments and assignments, oldest first: the last is the form's key."""
+    # oldest first: the last one is the form's key
     rows = Event.objects.about(escalation_id).filter(kind__in=COMMENT_KINDS)
     return list(rows.order_by("-id")[:EARLIER])[::-1]
 

@@ -8,7 +8,6 @@ R = TypeVar("R")
 
 
 def require_row(row: R | None, noun: str, name: object) -> R:
-    """Return a row; raise Http404 if it is None."""
     if row is None:
         raise Http404(f"There is no {noun} {name}.")
     return row

@@ -285,7 +285,6 @@ def state_counts(counts: Iterable[Any]) -> SafeString:
 @register.simple_tag
 @lru_cache(1_000)
 def agent_name(name: str, plain: bool = False) -> SafeString:
-    """Render an agent's square and its name; one that is plain may be cut."""
     return format_html(
         '<span class="agent{}">\n  <span class="agent__mono" aria-hidden="true">{}</span>\n'
         "  <bdi{}>{}</bdi>\n</span>",
