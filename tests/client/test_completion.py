@@ -16,7 +16,7 @@ from tests.serving import environment
 from tests.waiting import PATIENCE_S
 
 TRIED = (
-    (["ta"], {"target", "task", "tasks"}),
+    (["ta"], {"target", "targets", "task", "tasks"}),
     (["es"], {"esc", "escalation", "escalations"}),
     (["task", "a"], {"abort", "assign"}),
     (["help", "plan", "i"], {"import"}),

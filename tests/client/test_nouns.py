@@ -277,7 +277,10 @@ def check_noun(run: Run, node: Node) -> None:
     for args in ([node.name], ["help", node.name], [node.name, "--help"]):
         shown = run(*args)
         assert shown.status == 0 and all(f"\n  {verb.name} " in shown.out for verb in node.verbs)
-    reading = {"policies", "policy"} if node.name == "on-call" else {"list", "show"}
+    # A target has no id.
+    reading = {"on-call": {"policies", "policy"}, "target": {"list"}}.get(
+        node.name, {"list", "show"}
+    )
     assert reading <= {verb.name for verb in node.verbs}
     for verb in node.verbs[-1:]:
         shown = run("help", node.name, verb.name)
