@@ -223,7 +223,8 @@ def test_one_answer_for_a_group(
         if waiting:
             page.keyboard.press("z")
             expect(page.locator("h2.title")).to_have_text("Answer 22 escalations: undone")
-            page.click("text=Open the filter")
+            with page.expect_navigation():
+                page.click("text=Open the filter")
             page.keyboard.press("b")
             page.locator("[data-row] [data-leave]").first.uncheck()
     run(Operation.objects.latest("id"), now=timezone.now() + UNDO_TIME)

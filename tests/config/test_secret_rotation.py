@@ -176,6 +176,6 @@ def test_a_token_is_replaced_without_a_refused_call(
     use(AFTER)
     for secret in (old["secret"], new["secret"]):
         assert Api(secret)("GET", "/me").status_code == 200
-    Token.objects.filter(pk=old["id"]).update(expires_at=timezone.now())
+    Token.objects.filter(pk=old["id"]).update(expires_at=timezone.now() - timedelta(seconds=1))
     assert Api(old["secret"])("GET", "/me").body["code"] == "token_expired"
     assert Api(new["secret"])("GET", "/me").status_code == 200
