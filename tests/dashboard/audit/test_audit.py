@@ -140,21 +140,29 @@ def test_the_log_is_read_through_indexes(agent: Agent, mara: User, now: datetime
     with connection.cursor() as cursor:
         # most rows are no one's acts, so an index of all rows is the larger one
         cursor.execute(MANY_ACTS, [agent.project_id, agent.pk, "system"])
-        # rows that other tests rolled back have left pages in some indexes, and not in others
-        for partition in list_partitions():
-            cursor.execute(f"reindex table {partition.name}")
         cursor.execute("analyze ledger_event")
         for way in ("seqscan", "bitmapscan", "sort"):
             cursor.execute(f"set local enable_{way} = off")
     people, acts, _ = select_events(parse("kind:task", now=now), Scope(None, []))
     *_, about = select_events(parse("", now=now), Scope(None, []))
-    for rows, index in ((people, "_people on "), (acts, "_acts on ")):
+    for rows, index in ((people, "event_people"), (acts, "event_acts")):
         plan = rows.order_by("-id")[:41].explain()
         # an empty month may be read by its primary key instead
-        assert index in plan and "Seq Scan on ledger_event" not in plan
+        assert any(f" {each} on " in plan for each in list_parts(index))
+        assert "Seq Scan on ledger_event" not in plan
         assert plan.count("Index Scan") >= len(list_partitions())
     plan = about.order_by("-id")[:41].explain()
     assert "subject_id" in plan and "Seq Scan on ledger_event" not in plan, plan
+
+
+def list_parts(index: str) -> list[str]:
+    """Return an index's parts, which PostgreSQL has named itself in the months made later."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "select inhrelid::regclass::text from pg_inherits where inhparent = %s::regclass",
+            [index],
+        )
+        return [name for (name,) in cursor.fetchall()]
 
 
 @pytest.mark.parametrize("type", ["user", "token"])
