@@ -85,7 +85,5 @@ def build_pairs(seed: int = 5) -> Iterator[Pair]:
             for one, other in combinations(values[slot], 2):
                 rest = {name: pick.choice(values[name]) for name in slots}
                 yield Pair(
-                    slot,
-                    form.format(**(rest | {slot: one})),
-                    form.format(**(rest | {slot: other})),
+                    slot, form.format(**(rest | {slot: one})), form.format(**(rest | {slot: other}))
                 )

@@ -26,9 +26,7 @@ def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
     url = sandbox.create_migrated("tenfour_notifications")
     sandbox.seed(url, ("agents", {"count": 2}))
     with receive() as (port, arrivals):
-        env = sandbox.env(url) | {
-            "TENFOUR_WEBHOOK_ALLOW": f"127.0.0.1:{port}",
-        }
+        env = sandbox.env(url) | {"TENFOUR_WEBHOOK_ALLOW": f"127.0.0.1:{port}"}
         with (
             run_program(replace(celery_worker(), env=env)) as pid,
             run_program(replace(celery_beat(), env=env)),

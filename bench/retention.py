@@ -100,10 +100,7 @@ def compare(
             detail={"beside_ms": summarize(beside), "alone_ms": summarize(alone)},
         ),
         Figure(
-            f"{what}: longest wait for a lock",
-            [max(waits)],
-            unit="ms",
-            target=at_most(MAX_WAIT_MS),
+            f"{what}: longest wait for a lock", [max(waits)], unit="ms", target=at_most(MAX_WAIT_MS)
         ),
     ]
 

@@ -71,10 +71,7 @@ def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
         create_database(sandbox, "tenfour_small", SMALL),
         create_database(sandbox, "tenfour_large", rows),
     ]
-    with (
-        start_send_worker(sandbox, urls[0]) as small,
-        start_send_worker(sandbox, urls[1]) as large,
-    ):
+    with start_send_worker(sandbox, urls[0]) as small, start_send_worker(sandbox, urls[1]) as large:
         for each in (small, large):
             each.send(SENDS, measured=False)
         for number in range(4 * scale.rounds):

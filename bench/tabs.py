@@ -177,10 +177,7 @@ def measure_paints(address: str, cookie: tuple[str, str], say: Say) -> list[Figu
     )
     figures = [
         Figure(
-            f"{page}: first paint",
-            values,
-            "ms",
-            at_most(MAX_PAINT_MS) if page != PLAIN else None,
+            f"{page}: first paint", values, "ms", at_most(MAX_PAINT_MS) if page != PLAIN else None
         )
         for page, values in json.loads(painted.stdout).items()
     ]

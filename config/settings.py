@@ -307,9 +307,7 @@ LOG_JSON = TENFOUR["LOG_JSON"]
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {
-        "lines": {"()": "config.monitoring.logs.formatter", "as_json": LOG_JSON},
-    },
+    "formatters": {"lines": {"()": "config.monitoring.logs.formatter", "as_json": LOG_JSON}},
     "filters": {"redis": {"()": "config.monitoring.logs.RedisOutages"}},
     "handlers": {
         "stderr": {"class": "logging.StreamHandler", "formatter": "lines", "filters": ["redis"]}

@@ -35,10 +35,7 @@ GROUPS = (
         ),
     ),
     ("You", (("profile", "Profile", "person"),)),
-    (
-        "Instance",
-        (("audit", "Audit log", "shield"), ("settings", "Deployment", "n-settings")),
-    ),
+    ("Instance", (("audit", "Audit log", "shield"), ("settings", "Deployment", "n-settings"))),
 )
 
 

@@ -143,11 +143,7 @@ CHANGE = f"""with {TrustedCaller.cte}, found as materialized (
     from found f where a.id = f.id returning a.id, a.project_id
 ) {
     journal.insert_without_states(
-        "changed",
-        kind=f"'{Kind.AGENT_WAIT_SET}'",
-        subject="agent",
-        agent="m.id",
-        data="%(data)s",
+        "changed", kind=f"'{Kind.AGENT_WAIT_SET}'", subject="agent", agent="m.id", data="%(data)s"
     )
 }"""
 
@@ -352,9 +348,7 @@ def check_account(name: str) -> str:
 
 def lock_accounts(names: set[tuple[UUID, str]]) -> None:
     sql.run(
-        LOCK,
-        projects=[project for project, _ in names],
-        accounts=[account for _, account in names],
+        LOCK, projects=[project for project, _ in names], accounts=[account for _, account in names]
     )
 
 

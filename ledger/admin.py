@@ -95,10 +95,7 @@ class TokenAdmin(ReadOnly):
     actions = ("revoke",)
     narrow = {"revoke": lambda rows: rows.filter(revoked_at=None)}
     page = "/settings/tokens/"
-    links = {
-        "Agent": "agent",
-        "Events": "ledger.Event?subject_id__exact={0.pk}",
-    }
+    links = {"Agent": "agent", "Events": "ledger.Event?subject_id__exact={0.pk}"}
 
     def get_fields(self, request: HttpRequest, obj: Token | None = None) -> tuple[str, ...]:
         return (*self.fields, *self.shown_fields) if obj else self.fields

@@ -45,10 +45,7 @@ def insert_event(source: str, kind: Kind, *, data: str = RETRIES) -> str:
 
 
 LATE_ACK_EVENT = journal.insert_without_states(
-    "late",
-    kind=f"'{Kind.INSTRUCTION_ACKNOWLEDGED_LATE}'",
-    subject="instruction",
-    data=RETRIES,
+    "late", kind=f"'{Kind.INSTRUCTION_ACKNOWLEDGED_LATE}'", subject="instruction", data=RETRIES
 )
 
 

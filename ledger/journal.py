@@ -399,13 +399,7 @@ def fetch_stream(
     after: Cursor, *, project_id: UUID | None = None, limit: int = 100
 ) -> list[sql.Row]:
     """Return the settled events after a position, oldest first."""
-    return sql.run(
-        STREAM,
-        tx=str(after.tx),
-        id=after.id,
-        project=project_id,
-        limit=limit,
-    )
+    return sql.run(STREAM, tx=str(after.tx), id=after.id, project=project_id, limit=limit)
 
 
 # A transaction that is still running may have a lower number than a settled one.

@@ -102,9 +102,7 @@ cross join lateral (
 ) m"""
 
 
-def find_markers_before(
-    times: Collection[tuple[UUID, UUID, datetime]],
-) -> Mapping[UUID, Marker]:
+def find_markers_before(times: Collection[tuple[UUID, UUID, datetime]]) -> Mapping[UUID, Marker]:
     """Return the last marker before each time; a time comes with an id and its project."""
     ids, projects, moments = ([*each] for each in zip(*times, strict=True)) if times else ([],) * 3
     rows = sql.run(BEFORE, ids=ids, projects=projects, times=moments, longest=CAUSE)

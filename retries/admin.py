@@ -135,10 +135,7 @@ class RetryPolicyAdmin(ReadOnly):
     list_display = ("project", "ask_at_once", "obey_waits", "ask_on_same_failure", "evidence")
     search_fields = ("project__name",)
     page = "/settings/policies/"
-    links = {
-        "Project": "project",
-        "Events": "ledger.Event?subject_id__exact={0.project_id}",
-    }
+    links = {"Project": "project", "Events": "ledger.Event?subject_id__exact={0.project_id}"}
 
     def list_subjects(self, row: RetryPolicy) -> list[UUID]:
         return [row.project_id]

@@ -405,12 +405,7 @@ def unblock_tasks(*, stamp: Stamp) -> int:
 # ---- by a task's id
 
 
-def start(
-    task_id: UUID,
-    *,
-    stamp: Stamp,
-    worker_id: str = "",
-) -> UUID:
+def start(task_id: UUID, *, stamp: Stamp, worker_id: str = "") -> UUID:
     """Start one task for its agent and return the attempt's id.
 
     Raises InvalidTransition, ConcurrencyLimit, TaskLocked, and CircuitBreakerOpen after blocking

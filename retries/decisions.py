@@ -205,36 +205,21 @@ def exhausted(case: Case, reason: str, *, counts: bool = True) -> Decision:
 
 
 TABLE: list[tuple[Callable[[Case], bool], Callable[[Case], Decision]]] = [
-    (
-        lambda c: c.abort_asked,
-        lambda c: Decision(TaskState.ABORTED, "user_abort"),
-    ),
-    (
-        lambda c: c.lacks_proof,
-        lambda c: Decision(TaskState.ESCALATED, UNPROVEN),
-    ),
+    (lambda c: c.abort_asked, lambda c: Decision(TaskState.ABORTED, "user_abort")),
+    (lambda c: c.lacks_proof, lambda c: Decision(TaskState.ESCALATED, UNPROVEN)),
     (
         lambda c: c.status == "success" and not c.is_unverified,
         lambda c: Decision(
             TaskState.DONE, REPORTED if c.exit_code is None else VERIFIED, proof=c.proof
         ),
     ),
-    (
-        lambda c: c.code == MALFORMED,
-        lambda c: Decision(TaskState.FAILED, MALFORMED),
-    ),
+    (lambda c: c.code == MALFORMED, lambda c: Decision(TaskState.FAILED, MALFORMED)),
     (
         lambda c: c.code in HOPELESS or (c.code == UNAVAILABLE and c.in_plan),
         lambda c: Decision(TaskState.ESCALATED, c.code),
     ),
-    (
-        lambda c: c.is_stopped,
-        lambda c: Decision(TaskState.RETRY, BUDGET_USED, is_stopped=True),
-    ),
-    (
-        lambda c: c.status == "blocked",
-        lambda c: Decision(TaskState.BLOCKED, "blocked"),
-    ),
+    (lambda c: c.is_stopped, lambda c: Decision(TaskState.RETRY, BUDGET_USED, is_stopped=True)),
+    (lambda c: c.status == "blocked", lambda c: Decision(TaskState.BLOCKED, "blocked")),
     (
         lambda c: (
             c.failure_type == FailureType.TIMEOUT
@@ -243,10 +228,7 @@ TABLE: list[tuple[Callable[[Case], bool], Callable[[Case], Decision]]] = [
         ),
         lambda c: Decision(TaskState.ESCALATED, "needs_confirmation", counts=True),
     ),
-    (
-        lambda c: c.non_retryable,
-        lambda c: exhausted(c, "non_retryable"),
-    ),
+    (lambda c: c.non_retryable, lambda c: exhausted(c, "non_retryable")),
     # A limit says the same again, and no file changes.
     (
         lambda c: c.is_limit,
@@ -266,10 +248,7 @@ TABLE: list[tuple[Callable[[Case], bool], Callable[[Case], Decision]]] = [
         lambda c: c.number < c.attempt_limit,
         lambda c: Decision(TaskState.RETRY, "attempts_left", counts=True),
     ),
-    (
-        lambda c: True,
-        lambda c: exhausted(c, "max_retries_exceeded"),
-    ),
+    (lambda c: True, lambda c: exhausted(c, "max_retries_exceeded")),
 ]
 
 

@@ -42,11 +42,7 @@ def mark_running(
 
 
 def mark_done(
-    task_id: UUID | str,
-    result: Any = None,
-    *,
-    actor: Actor = SYSTEM,
-    now: datetime | None = None,
+    task_id: UUID | str, result: Any = None, *, actor: Actor = SYSTEM, now: datetime | None = None
 ) -> Reply:
     """Store the result of a running task: it is done."""
     report = Report(result=to_plain_json(result))

@@ -22,11 +22,7 @@ def run_celery(
     *argv: str, output: IO[bytes] | None = None, **variables: str
 ) -> "Iterator[subprocess.Popen[bytes]]":
     """Run Celery with these arguments and variables; it leads a process group and ends with us."""
-    env = os.environ | {
-        "DATABASE_URL": database_of_tests(),
-        "C_FORCE_ROOT": "1",
-        **variables,
-    }
+    env = os.environ | {"DATABASE_URL": database_of_tests(), "C_FORCE_ROOT": "1", **variables}
     process = subprocess.Popen(
         [*CELERY, *argv], cwd=ROOT, env=env, start_new_session=True, stdout=output, stderr=output
     )

@@ -200,10 +200,7 @@ def test_workers_whose_names_hold_secrets_are_told_apart(coder: Any, operator: A
 
 def test_no_tool_keeps_a_secret(world: World) -> None:
     """The arguments of each tool, one after the other."""
-    secrets = {
-        "agent": make_token("agent", agent=world.agent),
-        "operator": make_token("operator"),
-    }
+    secrets = {"agent": make_token("agent", agent=world.agent), "operator": make_token("operator")}
     base: dict[str, dict[str, Any]] = {
         "heartbeat": {"attempt_id": str(world.ids["attempt_id"])},
         "report_result": {"attempt_id": str(world.ids["attempt_id"]), "status": "failure"},

@@ -80,11 +80,7 @@ def run_cli(
     )
     program = Program(cli) if isinstance(cli, str) else cli
     reports = choose_reports(
-        client,
-        attempt,
-        name_of(program),
-        idempotent=idempotent,
-        most_tries=max(rules.tries, 1),
+        client, attempt, name_of(program), idempotent=idempotent, most_tries=max(rules.tries, 1)
     )
     return run_with_reports(program, list(args), rules, reports, should_stop)
 

@@ -30,10 +30,7 @@ class Settings:
 
 
 def read(
-    url: str | None = None,
-    token: str | None = None,
-    *,
-    environ: Mapping[str, str] | None = None,
+    url: str | None = None, token: str | None = None, *, environ: Mapping[str, str] | None = None
 ) -> Settings:
     """Return settings from arguments, else from TENFOUR_URL, TENFOUR_TOKEN or TENFOUR_TOKEN_FILE.
 

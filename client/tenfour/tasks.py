@@ -275,12 +275,7 @@ def report(
 
 
 def exit(
-    attempt: str,
-    code: int,
-    output: str = "",
-    *,
-    of: ExitOf = "command",
-    usage: Usage | None = None,
+    attempt: str, code: int, output: str = "", *, of: ExitOf = "command", usage: Usage | None = None
 ) -> Call[Decision]:
     """Report an exit code and output: of the agent's command, or of the task's verify command."""
     path = f"/v1/attempts/{part(attempt)}/exit/{int(code)}"

@@ -20,9 +20,7 @@ SERVERS = [
     {
         "url": "http://127.0.0.1:{port}",
         "description": "an installation on this machine",
-        "variables": {
-            "port": {"default": "8000", "description": "the port, as in TENFOUR_PORT"},
-        },
+        "variables": {"port": {"default": "8000", "description": "the port, as in TENFOUR_PORT"}},
     },
 ]
 TAGS = {
@@ -149,12 +147,7 @@ WITH_ETAG = {
     "tasks_unblock",
     "tasks_update",
 }
-WITH_ATTEMPT = {
-    "attempts_report_exit",
-    "attempts_report_result",
-    "claims_create",
-    "tasks_start",
-}
+WITH_ATTEMPT = {"attempts_report_exit", "attempts_report_result", "claims_create", "tasks_start"}
 WITH_OUTPUT_LIMIT = {"attempts_report_exit"}
 # Error codes whose responses say when to retry.
 WAITING = {

@@ -74,11 +74,7 @@ def claim_task(request: Any, given: ClaimArguments) -> Reply:
         opening = f"You still have this task: attempt {attempt['number']} is open."
     given_task = Reply(
         f"{opening} {describe_work(claimed['task'], attempt)}",
-        {
-            "attempt": attempt,
-            "task": outline_task(claimed["task"]),
-            "prompt": claimed["prompt"],
-        },
+        {"attempt": attempt, "task": outline_task(claimed["task"]), "prompt": claimed["prompt"]},
         shown=claimed["prompt"],
     )
     return add_instructions(given_task, request, waiting=waiting)

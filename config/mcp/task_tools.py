@@ -81,10 +81,7 @@ def list_tasks(request: Any, given: TasksArguments) -> Reply:
     count = f"{len(lines)} tasks." if len(lines) > 1 else "1 task." if lines else "No task matches."
     return Reply(
         f"{count} {more}".strip(),
-        {
-            "tasks": [select(task, *LISTED) for task in page["data"]],
-            **select(page, "next_cursor"),
-        },
+        {"tasks": [select(task, *LISTED) for task in page["data"]], **select(page, "next_cursor")},
         shown="\n".join(lines),
     )
 

@@ -21,10 +21,7 @@ def measure_hosts() -> dict[str, float]:
     """Return the seconds of this process's host and, of the workers' hosts, the greatest."""
     recent = ClockRun.objects.filter(last_run_at__gt=server_time.now() - RECENT)
     workers = recent.values_list("host_ahead_s", flat=True)
-    return {
-        "web": server_time.measure_difference(),
-        "worker": max(workers, key=abs, default=0.0),
-    }
+    return {"web": server_time.measure_difference(), "worker": max(workers, key=abs, default=0.0)}
 
 
 def check_host_clocks() -> str:

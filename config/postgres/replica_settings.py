@@ -14,11 +14,7 @@ def build_settings(databases: dict[str, Any], middleware: list[str], url: str) -
     databases["replica"] = (
         primary
         | replica
-        | {
-            "ENGINE": primary["ENGINE"],
-            "OPTIONS": options,
-            "TEST": {"MIRROR": "default"},
-        }
+        | {"ENGINE": primary["ENGINE"], "OPTIONS": options, "TEST": {"MIRROR": "default"}}
     )
     middleware.append("dashboard.frame.replica.OwnActs")
     return {"DATABASE_ROUTERS": ["ledger.database.databases.Router"]}

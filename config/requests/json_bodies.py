@@ -92,8 +92,7 @@ def refuse_unstorable(body: Any) -> None:
     for pointer, text in list_strings(body):
         if match := UNSTORABLE.search(text):
             raise Invalid(
-                pointer,
-                f"The character U+{ord(match[0]):04X} at {match.start()} can't be stored.",
+                pointer, f"The character U+{ord(match[0]):04X} at {match.start()} can't be stored."
             )
 
 

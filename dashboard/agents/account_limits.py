@@ -10,12 +10,7 @@ from ledger.values.account_windows import Forecast, LimitWindow, WindowFact, for
 
 NEAR = 0.8
 NAMES = {"five_hours": "5 hours", "week": "Week", "credit": "Credit"}
-SOURCES = {
-    "claude": "Claude Code",
-    "codex": "Codex",
-    "message": "an error",
-    "client": "its client",
-}
+SOURCES = {"claude": "Claude Code", "codex": "Codex", "message": "an error", "client": "its client"}
 WINDOW_COLUMNS = ("window", "used", "resets_at", "source", "seen_at", "facts")
 
 

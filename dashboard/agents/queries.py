@@ -139,8 +139,7 @@ def list_tripped_agents(project: Project | None) -> TrippedAgents:
 def fetch_tripped_agents(project: Project | None) -> QuerySet[Any]:
     rows: QuerySet[Any] = tripped_agents(project).select_related("breaker")
     rows = rows.annotate(
-        tasks_held=CountOf(HELD.values("pk")[:COUNTED]),
-        probe_ended=PROBE_FIELDS["probe_ended"],
+        tasks_held=CountOf(HELD.values("pk")[:COUNTED]), probe_ended=PROBE_FIELDS["probe_ended"]
     )
     open_first = Case(When(breaker__state=BreakerState.OPEN, then=0), default=1)
     return rows.defer("system_text").order_by(open_first, "-breaker__opened_at", "name")

@@ -47,8 +47,7 @@ def count_choices(
 ) -> ChoiceCounts:
     """Count the newest records of each quick filter, with the query's other keys."""
     return get_or_compute_slow(
-        cache_key("audit-counts", query, scope),
-        lambda: read_counts(query, scope, choices, now=now),
+        cache_key("audit-counts", query, scope), lambda: read_counts(query, scope, choices, now=now)
     )
 
 

@@ -85,11 +85,7 @@ def events_of_tokens(events: EventQuerySet, scope: Scope) -> EventQuerySet:
 
 def select_events(query: EventQuery, scope: Scope) -> list[EventQuerySet]:
     events = filter_events(query, scope.project)
-    return [
-        acts_of_people(events),
-        acts_of_tokens(events, scope),
-        events_of_tokens(events, scope),
-    ]
+    return [acts_of_people(events), acts_of_tokens(events, scope), events_of_tokens(events, scope)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,8 +87,7 @@ def select_counts(
     rows: QuerySet[Any, Any] = (
         Project.objects.order_by()
         .annotate(
-            snoozed=CountOf(snoozed.values("pk")[:most]),
-            closed=CountOf(ended.values("pk")[:most]),
+            snoozed=CountOf(snoozed.values("pk")[:most]), closed=CountOf(ended.values("pk")[:most])
         )
         .values("snoozed", "closed")
     )

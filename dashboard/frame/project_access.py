@@ -42,10 +42,7 @@ TEXT_FIELDS = {
     "held",
 }
 # the columns that name a row's project or projects, and how to select it
-COLUMNS = {
-    "project_id": "project_id",
-    "project_ids": "unnest(project_ids) as project_id",
-}
+COLUMNS = {"project_id": "project_id", "project_ids": "unnest(project_ids) as project_id"}
 # rows that belong to a person, not a project; their views check the person
 OWN_ROWS = {"browser_end"}
 # addresses with the id that a new row will have

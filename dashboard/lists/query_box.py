@@ -208,11 +208,7 @@ class ListQuery(BoxQuery):
         ids, words = split_ids(parsed.rest, parsed.problems)
         values: dict[str, Any] = {**parsed.names, **parsed.read}
         return cls(
-            text=parsed.text,
-            **values,
-            ids=ids,
-            words=words,
-            problems=tuple(parsed.problems),
+            text=parsed.text, **values, ids=ids, words=words, problems=tuple(parsed.problems)
         )
 
     @property

@@ -15,10 +15,7 @@ from retries.notifications.rules.editing import NotificationRuleSpec, check_rule
 
 SEVERE = "high"
 SEVERITIES = (("", "any severity"), (SEVERE, "severe only"))
-UNTIL = (
-    (RepeatUntil.ANSWERED.value, "answered"),
-    (RepeatUntil.TAKEN.value, "someone takes it"),
-)
+UNTIL = ((RepeatUntil.ANSWERED.value, "answered"), (RepeatUntil.TAKEN.value, "someone takes it"))
 # the field that shows the error of a pointer
 POINTERS = {
     "cap_per_hour": "cap",

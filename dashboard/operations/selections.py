@@ -60,11 +60,7 @@ NOUNS = {
         DeadLetter, DEADLETTERS.parse, filter_by(DEADLETTERS), "deadletters", "n-dead"
     ),
     "instruction": ListedNoun(
-        Instruction,
-        INSTRUCTIONS.parse,
-        filter_by(INSTRUCTIONS),
-        "instructions",
-        "n-instructions",
+        Instruction, INSTRUCTIONS.parse, filter_by(INSTRUCTIONS), "instructions", "n-instructions"
     ),
     "escalation": ListedNoun(
         Escalation, inbox_filters.parse, filter_inbox, "escalations", "n-escalations"

@@ -90,11 +90,7 @@ def index(visit: Visit) -> PageContext:
     range = RANGES.get(visit.request.GET.get("range", ""), LAST_DAY)
     new = list_new_causes(project, now=now)
     questions = list_oldest_questions(
-        project,
-        now=now,
-        most=QUESTIONS_SHOWN,
-        ages=[now - age for age in AGES],
-        before=new.since,
+        project, now=now, most=QUESTIONS_SHOWN, ages=[now - age for age in AGES], before=new.since
     )
     total = new.total + questions.total
     causes = read_causes(project, now=now) if total else None
@@ -113,10 +109,7 @@ def index(visit: Visit) -> PageContext:
         total=total,
         causes=causes,
         stopped=describe_stopped(
-            tripped,
-            list_silent_agents(project, now=now),
-            now=now,
-            config=breaker.read_config(),
+            tripped, list_silent_agents(project, now=now), now=now, config=breaker.read_config()
         ),
         ranges=[
             RangeLink(each.label, None if each is LAST_DAY else each.key, each is range)

@@ -105,10 +105,7 @@ def fetch_task_marks(plan: Plan) -> QuerySet[Task, tuple[Any, ...]]:
         "created_at",
         "agent__name",
         "version",
-        Case(
-            When(PROPOSES & ~Q(state__in=FINAL), then=PROPOSED_COMMAND),
-            output_field=TextField(),
-        ),
+        Case(When(PROPOSES & ~Q(state__in=FINAL), then=PROPOSED_COMMAND), output_field=TextField()),
     )
     return columns[:MAX_TASKS]
 

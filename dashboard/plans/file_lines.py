@@ -81,12 +81,7 @@ def read_file(plan: Any, marks: Iterable[TaskMark]) -> FileAccount | None:
 def build_row(line: list[Any], by_ref: Mapping[str, TaskMark]) -> LineRow:
     number, became, ref, text, note = line
     return LineRow(
-        number,
-        LABELS[Became(became)],
-        text,
-        note,
-        by_ref.get(ref),
-        became == Became.TASK,
+        number, LABELS[Became(became)], text, note, by_ref.get(ref), became == Became.TASK
     )
 
 

@@ -136,9 +136,7 @@ def detail(visit: Visit, plan_id: UUID) -> PageContext:
 
 
 def summarize_questions(
-    marks: list[TaskMark],
-    escalations: list[Escalation],
-    blockers: dict[UUID, list[NeedLink]],
+    marks: list[TaskMark], escalations: list[Escalation], blockers: dict[UUID, list[NeedLink]]
 ) -> Questions:
     open_ones = [each for each in escalations if each.state == EscalationState.OPEN]
     asking = {each.task_id for each in open_ones}

@@ -144,10 +144,7 @@ def parse_saved(rows: Sequence[dict[str, Any]] | None) -> list[SavedView]:
 
 
 def count_rows(
-    texts: list[str],
-    project: Project | None,
-    noun: str,
-    rows: Callable[[str], QuerySet[Any]],
+    texts: list[str], project: Project | None, noun: str, rows: Callable[[str], QuerySet[Any]]
 ) -> dict[str, int]:
     def count() -> dict[str, int]:
         numbers = {

@@ -19,11 +19,7 @@ from ledger.models import Event
 from ledger.values.text import truncate
 
 # by measure: the kind of target, and how a case meets it
-TARGETS = {
-    "ack": ("", "acknowledged"),
-    "wait": ("wait ", "claimed"),
-    "run": ("run ", "ended"),
-}
+TARGETS = {"ack": ("", "acknowledged"), "wait": ("wait ", "claimed"), "run": ("run ", "ended")}
 NAMED = 5  # of the agents that an event names
 
 

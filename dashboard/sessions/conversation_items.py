@@ -230,11 +230,7 @@ def fold_calls(lines: tuple[CallLine, ...]) -> list[Box]:
     if len(lines) <= BOX_LENGTH:
         return [Box(lines)]
     middle = lines[BOX_HEAD:-BOX_TAIL]
-    return [
-        Box(lines[:BOX_HEAD]),
-        Box(middle, folded=describe_box(middle)),
-        Box(lines[-BOX_TAIL:]),
-    ]
+    return [Box(lines[:BOX_HEAD]), Box(middle, folded=describe_box(middle)), Box(lines[-BOX_TAIL:])]
 
 
 def describe_box(lines: Sequence[CallLine]) -> str:

@@ -36,9 +36,6 @@ def value_of(name: str) -> str:
 
 
 GROUPS = tuple(
-    Group(
-        title,
-        tuple(Setting(each.name, each.default, each.description) for each in group),
-    )
+    Group(title, tuple(Setting(each.name, each.default, each.description) for each in group))
     for title, group in settings.TENFOUR_GROUPS
 )

@@ -74,12 +74,7 @@ def refuse_for(seconds: int, request: HttpRequest, target: str) -> HttpResponse:
 
 
 def render_form(
-    request: HttpRequest,
-    form: SignInForm,
-    target: str,
-    *,
-    throttled: int = 0,
-    status: int = 200,
+    request: HttpRequest, form: SignInForm, target: str, *, throttled: int = 0, status: int = 200
 ) -> HttpResponse:
     context = {"form": form, "next": target, "throttled": throttled, "sso": sso_name()}
     return render(request, "sign_in/sign_in.html", context, status=status)

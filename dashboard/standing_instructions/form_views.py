@@ -141,12 +141,7 @@ def preview(
 
 
 def show_trial(
-    visit: Visit,
-    form: RuleForm,
-    project: Project,
-    *,
-    row: StandingInstruction | None,
-    recipe: str,
+    visit: Visit, form: RuleForm, project: Project, *, row: StandingInstruction | None, recipe: str
 ) -> HttpResponse:
     # Nothing is sent and nothing is stored.
     text = pick_sample(visit, project, recipe)

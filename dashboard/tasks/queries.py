@@ -61,10 +61,7 @@ DONE = Q(state=TaskState.DONE)
 
 
 def filter_tasks(
-    query: TaskQuery,
-    project: Project | None,
-    *,
-    walks: bool = False,
+    query: TaskQuery, project: Project | None, *, walks: bool = False
 ) -> QuerySet[Task]:
     """Return the tasks that match a query; with `walks`, words and values are checked per row."""
     has_word = search_words.check_task if walks else search_words.match_task

@@ -49,14 +49,7 @@ class Records(ReadOnly):
 
 @admin.register(Event)
 class EventAdmin(Records):
-    list_display = (
-        "at",
-        "kind",
-        "subject",
-        "from_state",
-        "to_state",
-        "actor_name",
-    )
+    list_display = ("at", "kind", "subject", "from_state", "to_state", "actor_name")
     list_filter = (
         Period,
         list_values("actor_type", ("user", "token", "system")),

@@ -43,11 +43,7 @@ def agents_list(request: PrincipalRequest, query: Query[ListQuery]) -> HttpRespo
     return list_response(with_counts(request.auth).workers(), query, write_agents)
 
 
-@router.post(
-    "/agents",
-    auth=PrincipalAuth("agents:write"),
-    response={200: AgentOut, 201: AgentOut},
-)
+@router.post("/agents", auth=PrincipalAuth("agents:write"), response={200: AgentOut, 201: AgentOut})
 def agents_create(request: PrincipalRequest, body: AgentIn) -> HttpResponse:
     """Create an agent; the answer is 200 if the project already has one with this name."""
     project = Project.objects.get(pk=request.auth.project_id)

@@ -74,11 +74,7 @@ def stream_response(request: PrincipalRequest, after: str, *, limit: int) -> Htt
     rows = journal.fetch_stream(position, project_id=request.auth.project_id, limit=limit)
     last = f"{rows[-1]['tx']}.{rows[-1]['id']}" if rows else write_cursor(position)
     return json_response(
-        {
-            "data": events_out(rows),
-            "next_cursor": last,
-            "has_more": len(rows) == limit,
-        }
+        {"data": events_out(rows), "next_cursor": last, "has_more": len(rows) == limit}
     )
 
 

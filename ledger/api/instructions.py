@@ -155,9 +155,7 @@ def instructions_ack(
 
 
 @router.post(
-    "/instructions/{id}/cancel",
-    auth=PrincipalAuth("instructions:write"),
-    response=InstructionOut,
+    "/instructions/{id}/cancel", auth=PrincipalAuth("instructions:write"), response=InstructionOut
 )
 def instructions_cancel(
     request: PrincipalRequest, id: UUID, body: Body[ReasonIn | None] = None
@@ -180,10 +178,6 @@ def signals_create(request: BearerRequest, body: schemas.SignalIn) -> HttpRespon
     Standing instructions that wait for the signal are sent.
     """
     reported = signal_matching.report_signal(
-        body.type,
-        body.data,
-        caller=request.auth,
-        session=body.session,
-        attempt=body.attempt,
+        body.type, body.data, caller=request.auth, session=body.session, attempt=body.attempt
     )
     return json_response({"acknowledged": reported.acknowledged, "sent": reported.sent})

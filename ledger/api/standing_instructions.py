@@ -70,9 +70,7 @@ def standing_instructions_list(
 
 
 @router.post(
-    "/standing-instructions/try",
-    auth=PrincipalAuth("instructions:write"),
-    response=TrialOut,
+    "/standing-instructions/try", auth=PrincipalAuth("instructions:write"), response=TrialOut
 )
 def standing_instructions_try(request: PrincipalRequest, body: schemas.TrialIn) -> HttpResponse:
     """Try a rule that is not saved on a sample; nothing is sent and nothing is stored."""
@@ -80,9 +78,7 @@ def standing_instructions_try(request: PrincipalRequest, body: schemas.TrialIn) 
 
 
 @router.get(
-    "/standing-instructions/{id}",
-    auth=PrincipalAuth("instructions:read"),
-    response=RuleOut,
+    "/standing-instructions/{id}", auth=PrincipalAuth("instructions:read"), response=RuleOut
 )
 def standing_instructions_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Get a rule."""
@@ -90,9 +86,7 @@ def standing_instructions_get(request: PrincipalRequest, id: UUID) -> HttpRespon
 
 
 @router.patch(
-    "/standing-instructions/{id}",
-    auth=PrincipalAuth("instructions:write"),
-    response=RuleOut,
+    "/standing-instructions/{id}", auth=PrincipalAuth("instructions:write"), response=RuleOut
 )
 def standing_instructions_update(
     request: PrincipalRequest, id: UUID, body: schemas.RulePatch
@@ -113,9 +107,7 @@ def standing_instructions_update(
 
 
 @router.delete(
-    "/standing-instructions/{id}",
-    auth=PrincipalAuth("instructions:write"),
-    response=RuleOut,
+    "/standing-instructions/{id}", auth=PrincipalAuth("instructions:write"), response=RuleOut
 )
 def standing_instructions_delete(
     request: PrincipalRequest, id: UUID, query: Query[schemas.RetireQuery]
@@ -128,9 +120,7 @@ def standing_instructions_delete(
 
 
 @router.post(
-    "/standing-instructions/{id}/pause",
-    auth=PrincipalAuth("instructions:write"),
-    response=RuleOut,
+    "/standing-instructions/{id}/pause", auth=PrincipalAuth("instructions:write"), response=RuleOut
 )
 def standing_instructions_pause(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Pause a rule: it sends nothing, and instructions that it has sent stay open."""
@@ -138,9 +128,7 @@ def standing_instructions_pause(request: PrincipalRequest, id: UUID) -> HttpResp
 
 
 @router.post(
-    "/standing-instructions/{id}/resume",
-    auth=PrincipalAuth("instructions:write"),
-    response=RuleOut,
+    "/standing-instructions/{id}/resume", auth=PrincipalAuth("instructions:write"), response=RuleOut
 )
 def standing_instructions_resume(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Switch on a paused rule or a draft."""
@@ -148,9 +136,7 @@ def standing_instructions_resume(request: PrincipalRequest, id: UUID) -> HttpRes
 
 
 @router.post(
-    "/standing-instructions/{id}/try",
-    auth=PrincipalAuth("instructions:read"),
-    response=TrialOut,
+    "/standing-instructions/{id}/try", auth=PrincipalAuth("instructions:read"), response=TrialOut
 )
 def standing_instructions_try_saved(
     request: PrincipalRequest, id: UUID, body: schemas.SampleIn

@@ -111,8 +111,6 @@ def tokens_rotate(
     old = find_token(request, id)
     require_own(request, old.scopes)
     token, secret = tokens.rotate(
-        old,
-        overlap=timedelta(hours=options.overlap_hours),
-        stamp=stamp_of(request),
+        old, overlap=timedelta(hours=options.overlap_hours), stamp=stamp_of(request)
     )
     return json_response(SecretOut.write(token, secret=secret), 201)

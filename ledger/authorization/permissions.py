@@ -40,9 +40,7 @@ class ProjectRole(NamedTuple):
 
 
 def may(
-    actor: "Principal | AbstractBaseUser | AnonymousUser",
-    verb: str,
-    project_id: UUID | None = None,
+    actor: "Principal | AbstractBaseUser | AnonymousUser", verb: str, project_id: UUID | None = None
 ) -> bool:
     """Return whether a token or a person may do something, in a project if one is named.
 

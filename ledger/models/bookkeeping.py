@@ -69,11 +69,7 @@ class TaskWords(models.Model):
     """
 
     task = models.OneToOneField(
-        Task,
-        models.CASCADE,
-        primary_key=True,
-        db_constraint=False,
-        related_name="search_words",
+        Task, models.CASCADE, primary_key=True, db_constraint=False, related_name="search_words"
     )
     words = SearchVectorField()
 

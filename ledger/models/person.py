@@ -65,7 +65,7 @@ class Invitation(models.Model):
 
     class Meta:
         constraints = [
-            models.CheckConstraint(condition=Q(role__in=Role.values), name="invitation_role_known"),
+            models.CheckConstraint(condition=Q(role__in=Role.values), name="invitation_role_known")
         ]
 
     def __str__(self) -> str:
@@ -161,9 +161,7 @@ class SavedView(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(
-                fields=["project", "list", "name"], name="saved_view_name_once"
-            ),
+            models.UniqueConstraint(fields=["project", "list", "name"], name="saved_view_name_once")
         ]
 
     def __str__(self) -> str:

@@ -197,11 +197,7 @@ class Message(models.Model):
     # A message is inserted by the statement that changes its session's row, so that no check is
     # needed: it would take a tenth of the time of the insert.
     session = models.ForeignKey(
-        Session,
-        models.CASCADE,
-        db_index=False,
-        db_constraint=False,
-        related_name="message_set",
+        Session, models.CASCADE, db_index=False, db_constraint=False, related_name="message_set"
     )
     order = models.IntegerField(help_text="position in the session, from 1")
     role = models.CharField(max_length=9)

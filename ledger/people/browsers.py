@@ -72,13 +72,7 @@ def delete_sign_in_records(*, before: datetime, most: int) -> int:
 
 
 def note_sign_in(
-    user: User,
-    *,
-    session_key: str,
-    method: str,
-    address: str,
-    user_agent: str,
-    now: datetime,
+    user: User, *, session_key: str, method: str, address: str, user_agent: str, now: datetime
 ) -> SignIn:
     return SignIn.objects.update_or_create(
         session_key=session_key,

@@ -59,10 +59,7 @@ def find_owned(plan: PlanFile) -> dict[int, tuple[Became, str]]:
             if owned.get(number, (Became.TEXT, ""))[0] == Became.TEXT:
                 owned[number] = (Became.CHECK, task.ref)
         owned |= dict.fromkeys(task.origin.steps, (Became.STEP, task.ref))
-        owned[task.origin.line] = (
-            Became.DONE if task.origin.is_done else Became.TASK,
-            task.ref,
-        )
+        owned[task.origin.line] = (Became.DONE if task.origin.is_done else Became.TASK, task.ref)
     return owned
 
 

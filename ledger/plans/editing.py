@@ -151,12 +151,7 @@ def change(
     update_columns(plan, **columns, **own, now=stamp.at)
     if exclusive_files is not None:
         mark_tasks(plan.pk, exclusive=exclusive_files)
-    record_event(
-        plan,
-        Kind.PLAN_UPDATED,
-        stamp=stamp,
-        data={"changed": list(columns)},
-    )
+    record_event(plan, Kind.PLAN_UPDATED, stamp=stamp, data={"changed": list(columns)})
     return plan
 
 

@@ -183,11 +183,7 @@ RECOUNT = f"""with {TrustedCaller.cte}, moved as ({moves.recount_needs()}), even
 
 
 def recount(
-    task_ids: Sequence[UUID],
-    need_ids: Iterable[UUID],
-    *,
-    caller: TrustedCaller,
-    now: datetime,
+    task_ids: Sequence[UUID], need_ids: Iterable[UUID], *, caller: TrustedCaller, now: datetime
 ) -> None:
     """Recount the unmet needs of tasks, and move the ones that now wait or no longer wait.
 

@@ -75,11 +75,7 @@ def import_plan(
     # One import at a time per project, so that two plans can't end up needing each other.
     sql.run(LOCK, project=project.pk)
     result = PlanImport(
-        project=project,
-        file=planfile,
-        options=options,
-        stamp=stamp,
-        warnings=[*options.warnings],
+        project=project, file=planfile, options=options, stamp=stamp, warnings=[*options.warnings]
     ).run()
     if options.dry_run:
         transaction.set_rollback(True)
@@ -156,11 +152,7 @@ class PlanImport:
         started = {ref for ref, row in rows.items() if not can_change(row)}
         try:
             found = align(
-                self.file,
-                rows=rows,
-                source=plan.source,
-                started=started,
-                pairs=self.options.pairs,
+                self.file, rows=rows, source=plan.source, started=started, pairs=self.options.pairs
             )
         except PlanAmbiguous as unclear:
             if self.options.mode == CREATE:
@@ -211,10 +203,7 @@ class PlanImport:
             if not self.options.register:
                 raise unknown_agent(name, pointers, project=self.project)
             known[name] = agents.register(
-                name,
-                project=self.project,
-                stamp=self.stamp,
-                pointer=pointers[0],
+                name, project=self.project, stamp=self.stamp, pointer=pointers[0]
             )
         return known
 
@@ -300,10 +289,7 @@ class PlanImport:
         hold_checkpoints(asking, caller=self.caller, now=self.stamp.at)
         self.recount([ids[ref] for ref in diff.changed])
         if diff.aborted:
-            tasks.abort(
-                [ids[ref] for ref in diff.aborted],
-                stamp=self.stamp,
-            )
+            tasks.abort([ids[ref] for ref in diff.aborted], stamp=self.stamp)
         self.resolve_placeholders(plan, diff.added)
 
     def resolve_needs(self, rows: Mapping[str, Row], diff: Diff) -> dict[str, Needs]:
@@ -319,11 +305,7 @@ class PlanImport:
         return needs
 
     def add_tasks(
-        self,
-        plan: Plan,
-        refs: Sequence[str],
-        places: Mapping[str, int],
-        needs: Mapping[str, Needs],
+        self, plan: Plan, refs: Sequence[str], places: Mapping[str, int], needs: Mapping[str, Needs]
     ) -> dict[str, UUID]:
         specs = []
         for ref in refs:
@@ -338,9 +320,7 @@ class PlanImport:
             )
             specs.append((self.agents[task.agent], spec))
         inserted = tasks.enqueue_many(
-            specs,
-            stamp=self.stamp,
-            pointers=[f"/tasks/{places[ref]}" for ref in refs],
+            specs, stamp=self.stamp, pointers=[f"/tasks/{places[ref]}" for ref in refs]
         )
         ids = {row["ref"]: row["id"] for row in inserted}
         add_missing_needs(self.project, {ids[ref]: needs[ref].missing for ref in refs})

@@ -93,8 +93,7 @@ class AgentOut(Shape):
     breaker: BreakerOut = field("the agent's circuit breaker", source=breaker_of)
     last_seen_at: datetime | None = field("when it last called; null if never", AT)
     silent: bool = field(
-        "true if the agent has not called for a while although work waits for it",
-        given=True,
+        "true if the agent has not called for a while although work waits for it", given=True
     )
     waiting: int = field("instructions in the agent's queue")
     awaiting_ack: int = field("delivered instructions that are not acknowledged", 1)
@@ -122,10 +121,7 @@ class AgentPatch(
         None, description="true to pause the agent, false to resume it"
     )
     concurrency: StrictInt | None = Field(
-        None,
-        ge=CONCURRENCY[0],
-        le=CONCURRENCY[1],
-        description=CONCURRENCY_HELP,
+        None, ge=CONCURRENCY[0], le=CONCURRENCY[1], description=CONCURRENCY_HELP
     )
     account: str | None = Field(
         None,

@@ -109,6 +109,5 @@ class AttemptOut(Shape):
         source=lambda row: row.trace_id + row.span_id or None,
     )
     failure: FailureOut | None = field(
-        "what went wrong; null if nothing did",
-        source=lambda row: getattr(row, "failure", None),
+        "what went wrong; null if nothing did", source=lambda row: getattr(row, "failure", None)
     )

@@ -19,11 +19,7 @@ from ledger.states import prefixed
 Event = Literal["signal", "session_start", "task_claimed", "every"]
 Per = Literal["trigger", "session", "attempt", "day"]
 
-ON: dict[str, Any] = {
-    "event": "signal",
-    "type": "fs_write",
-    "match": {"path": {"glob": "src/**"}},
-}
+ON: dict[str, Any] = {"event": "signal", "type": "fs_write", "match": {"path": {"glob": "src/**"}}}
 RULE_IN: dict[str, Any] = {
     "on": ON,
     "content": "Run the tests after changing code.",

@@ -39,9 +39,7 @@ class TokenOut(Shape):
 
 class SecretOut(TokenOut):
     secret: str = field(
-        "the token itself; it is not stored and not shown again",
-        "tenfour_agt_VquT…",
-        given=True,
+        "the token itself; it is not stored and not shown again", "tenfour_agt_VquT…", given=True
     )
 
 
@@ -61,10 +59,7 @@ class TokenIn(Registering, example={"kind": "agent", "agent": "coder"}):
         description="some of the kind's scopes, such as tasks:read; all of them if missing",
     )
     expires_in_days: StrictInt | None = Field(
-        None,
-        ge=1,
-        le=MOST_DAYS,
-        description="the token's lifetime; 90 days if missing",
+        None, ge=1, le=MOST_DAYS, description="the token's lifetime; 90 days if missing"
     )
 
 

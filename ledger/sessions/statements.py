@@ -376,9 +376,6 @@ LINK_TASK = f"""with {TrustedCaller.cte}, linked as (
     from linked l where s.id = l.id
 ), journaled as ({
     journal.insert_without_states(
-        "linked",
-        kind=f"'{Kind.SESSION_TASK_UPDATED}'",
-        subject="session",
-        data=LINK_DATA,
+        "linked", kind=f"'{Kind.SESSION_TASK_UPDATED}'", subject="session", data=LINK_DATA
     )
 }) select id from linked"""

@@ -37,8 +37,7 @@ class ToolRefused(Refusal):
     def __init__(self, index: int, name: str, detail: str) -> None:
         pointer = f"/calls/{index}"
         super().__init__(
-            f"Call {index + 1} ({name}): {detail}",
-            errors=[{"pointer": pointer, "detail": detail}],
+            f"Call {index + 1} ({name}): {detail}", errors=[{"pointer": pointer, "detail": detail}]
         )
         self.index = index
         self.name = name

@@ -32,8 +32,7 @@ class UpdateTask(Arguments):
 
     task_order: Order
     task_status: Literal["pending", "running", "success", "failed", "dropped"] | None = Field(
-        None,
-        description="the new state, 'dropped' if it is no longer wanted; null leaves it",
+        None, description="the new state, 'dropped' if it is no longer wanted; null leaves it"
     )
     task_description: Description | None = Field(
         None, description="the new description, if the user changed what is wanted; null leaves it"

@@ -24,10 +24,7 @@ ABORT = f"""with {TrustedCaller.cte}, moved as ({
     journal.insert("moved", kind=f"'{Kind.TASK_ABORTED}'", subject="task", data="%(data)s")
 }), journaled_requests as ({
     journal.insert_without_states(
-        "flagged",
-        kind=f"'{Kind.TASK_ABORT_REQUESTED}'",
-        subject="task",
-        data="%(data)s",
+        "flagged", kind=f"'{Kind.TASK_ABORT_REQUESTED}'", subject="task", data="%(data)s"
     )
 }) select id, true as aborted from moved union all select id, false from flagged"""
 

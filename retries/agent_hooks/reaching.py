@@ -161,10 +161,7 @@ def deliver(caller: HookCaller, step: Step, *, room: int) -> list[str]:
     if not caller.may("instructions:ack"):
         return []
     lengths, has_unread = read_waiting(
-        caller.agent_id,
-        limit=MOST_INSTRUCTIONS,
-        session=caller.session_name,
-        began=step.began,
+        caller.agent_id, limit=MOST_INSTRUCTIONS, session=caller.session_name, began=step.began
     )
     limit = count_fitting(lengths, room=room)
     if not limit and not has_unread:

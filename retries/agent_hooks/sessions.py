@@ -207,10 +207,7 @@ def give(claimed: ClaimResult) -> Given | None:
     prompt = context = ""
     for budget in (BUDGET, LEAST_BUDGET):
         context = render_retry_context(
-            history,
-            attempt=row["attempt_number"],
-            max_attempts=row["attempt_limit"],
-            budget=budget,
+            history, attempt=row["attempt_number"], max_attempts=row["attempt_limit"], budget=budget
         )
         prompt = render_prompt(row, context, system=claimed.system_text)
         if len(prompt) <= TEXT_LENGTH:

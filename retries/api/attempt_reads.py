@@ -21,9 +21,7 @@ router = Router(tags=["attempts"])
 
 
 @router.get(
-    "/tasks/{id}/attempts",
-    auth=PrincipalAuth("tasks:read"),
-    response=page_of(DiagnosedAttemptOut),
+    "/tasks/{id}/attempts", auth=PrincipalAuth("tasks:read"), response=page_of(DiagnosedAttemptOut)
 )
 def tasks_list_attempts(
     request: PrincipalRequest, id: UUID, query: Query[AttemptQuery]

@@ -114,11 +114,7 @@ def closed_body(closed: list[DeadLetter], request: PrincipalRequest, id: UUID) -
         return DeadLetterOut.write(find_letter(request, id))
     letter = find_letter(request, id)
     if letter.closed_as is None:
-        raise InvalidTransition(
-            PLAN_ABORTED,
-            current="open",
-            allowed=["dismissed"],
-        )
+        raise InvalidTransition(PLAN_ABORTED, current="open", allowed=["dismissed"])
     raise InvalidTransition(
         f"The dead letter is already {letter.closed_as}.", current=letter.closed_as, allowed=[]
     )
@@ -165,8 +161,7 @@ def check_selection(body: schemas.BulkIn) -> None:
         raise Invalid("/all", "'all' can't be combined with ids, agent, or type.")
     if not body.all_ and body.ids is None and not has_filter:
         raise Invalid(
-            "/ids",
-            "Send ids, a filter (agent or type), or 'all': true for every open dead letter.",
+            "/ids", "Send ids, a filter (agent or type), or 'all': true for every open dead letter."
         )
 
 
@@ -211,9 +206,7 @@ def close_letters(
 
 
 @router.post(
-    "/dead-letters/{id}/assign",
-    auth=PersonAuth("escalations:resolve"),
-    response=DeadLetterOut,
+    "/dead-letters/{id}/assign", auth=PersonAuth("escalations:resolve"), response=DeadLetterOut
 )
 def dead_letters_assign(request: PrincipalRequest, id: UUID, body: AssignIn) -> HttpResponse:
     """Assign a dead letter and its task to a user, or to no one."""

@@ -159,9 +159,7 @@ def reload_task(escalation: Escalation) -> dict[str, Any] | None:
 
 
 @router.post(
-    "/escalations/{id}/undo",
-    auth=PersonAuth("escalations:resolve"),
-    response=schemas.EscalationOut,
+    "/escalations/{id}/undo", auth=PersonAuth("escalations:resolve"), response=schemas.EscalationOut
 )
 def escalations_undo(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Undo a retry or a fix that a person sent from the page, before the task is queued again.
@@ -174,9 +172,7 @@ def escalations_undo(request: PrincipalRequest, id: UUID) -> HttpResponse:
 
 
 @router.post(
-    "/escalations/{id}/withdraw",
-    auth=PrincipalAuth("tasks:work"),
-    response=schemas.EscalationOut,
+    "/escalations/{id}/withdraw", auth=PrincipalAuth("tasks:work"), response=schemas.EscalationOut
 )
 def escalations_withdraw(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Withdraw a question that no longer needs an answer; the task is queued again.

@@ -187,9 +187,7 @@ def find_agent(request: PrincipalRequest, id_or_name: str) -> Agent | None:
 
 
 @router.post(
-    "/permission-rules/trial",
-    auth=PrincipalAuth("escalations:read"),
-    response=schemas.TrialOut,
+    "/permission-rules/trial", auth=PrincipalAuth("escalations:read"), response=schemas.TrialOut
 )
 def permission_rules_try(request: PrincipalRequest, body: schemas.RuleIn) -> HttpResponse:
     """Tell what a rule would have decided in the last 30 days; nothing is changed."""

@@ -82,10 +82,7 @@ CONTENT: dict[str, Any] = {
     "/plans",
     auth=PrincipalAuth("plans:write", body_bytes=MOST_BYTES),
     response={201: schemas.ImportedOut, 200: schemas.ImportedOut},
-    openapi_extra={
-        "x-idempotent": True,
-        "requestBody": {"required": True, "content": CONTENT},
-    },
+    openapi_extra={"x-idempotent": True, "requestBody": {"required": True, "content": CONTENT}},
 )
 def plans_create(request: PrincipalRequest, query: Query[schemas.ImportQuery]) -> HttpResponse:
     """Import a plan from a JSON, YAML, XML, or Markdown file, completely or not at all.
@@ -138,10 +135,7 @@ def import_parsed(
     body = imported_out(result, dry_run=query.dry_run)
     if query.dry_run:
         rows = build_preview(
-            result.file,
-            text=parsed.text,
-            warnings=result.warnings,
-            changes=result.diff.effects,
+            result.file, text=parsed.text, warnings=result.warnings, changes=result.diff.effects
         )
         body["preview"] = [asdict(row) for row in rows]
     return 201 if changed else 200, body
@@ -322,9 +316,7 @@ def move_plan(
 
 
 @router.post(
-    "/plans/{id}/confirm",
-    auth=PersonAuth("escalations:resolve"),
-    response=schemas.PlanWithTasksOut,
+    "/plans/{id}/confirm", auth=PersonAuth("escalations:resolve"), response=schemas.PlanWithTasksOut
 )
 def plans_confirm(request: PrincipalRequest, id: str, body: schemas.ConfirmIn) -> HttpResponse:
     """Confirm proposed commands, so that agents run them: all of them or none.

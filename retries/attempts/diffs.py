@@ -29,11 +29,7 @@ set diff = coalesce(%(diff)s, retries_attemptdiff.diff),
 
 
 def store_diff(
-    attempt_id: UUID,
-    *,
-    diff: str | None,
-    environment: Mapping[str, str] | None,
-    check: str = "",
+    attempt_id: UUID, *, diff: str | None, environment: Mapping[str, str] | None, check: str = ""
 ) -> None:
     """Store a live attempt's changes and environment; `check` is the check's command."""
     sql.run(

@@ -159,11 +159,7 @@ def mask_texts(schema: Any) -> Any:
 
 @transaction.atomic
 def withdraw(
-    escalation_id: UUID,
-    *,
-    among: EscalationQuerySet,
-    stamp: Stamp,
-    by_person: bool,
+    escalation_id: UUID, *, among: EscalationQuerySet, stamp: Stamp, by_person: bool
 ) -> Escalation:
     """Close a question that needs no answer any more; queue its task again.
 

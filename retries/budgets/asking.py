@@ -164,10 +164,7 @@ def withdraw_question(budget: Budget, *, stamp: Stamp) -> None:
         return
     requeue(escalation, Answer.GRANT, stamp=stamp)
     lifecycle.close(
-        escalation,
-        EscalationState.WITHDRAWN,
-        stamp=stamp,
-        data={"budget": str(budget.pk)},
+        escalation, EscalationState.WITHDRAWN, stamp=stamp, data={"budget": str(budget.pk)}
     )
 
 

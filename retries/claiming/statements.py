@@ -47,10 +47,7 @@ WORK_COLUMNS = (
     "current_attempt",
     "version",
 )
-COLUMNS: dict[type[Caller], tuple[str, ...]] = {
-    Bearer: TASK_COLUMNS,
-    TrustedCaller: WORK_COLUMNS,
-}
+COLUMNS: dict[type[Caller], tuple[str, ...]] = {Bearer: TASK_COLUMNS, TrustedCaller: WORK_COLUMNS}
 
 # An attempt begins when the previous one has ended, although the clocks of two servers differ. A
 # statement does not see an attempt that began after it did, but it has the task's current row.

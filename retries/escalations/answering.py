@@ -212,9 +212,7 @@ def undo(escalation_id: UUID, *, among: EscalationQuerySet, stamp: Stamp) -> Esc
             escalation.task.refresh_from_db(fields=["state"])
             state = escalation.task.state
         raise UndoTooLate(
-            f"The answer can no longer be undone: the task is {state}.",
-            current=state,
-            allowed=[],
+            f"The answer can no longer be undone: the task is {state}.", current=state, allowed=[]
         )
     lifecycle.reopen(escalation, stamp=stamp)
     escalation.refresh_from_db()

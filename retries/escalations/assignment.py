@@ -24,12 +24,7 @@ def assign(
     Escalation.objects.filter(pk=escalation.pk).update(
         assignee=found, is_routed=False, updated_at=stamp.at, version=escalation.version + 1
     )
-    lifecycle.record_event(
-        escalation,
-        Kind.ESCALATION_ASSIGNED,
-        stamp=stamp,
-        data={"user": user},
-    )
+    lifecycle.record_event(escalation, Kind.ESCALATION_ASSIGNED, stamp=stamp, data={"user": user})
     escalation.refresh_from_db()
     return escalation
 

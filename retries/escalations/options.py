@@ -29,10 +29,7 @@ TASK_TITLES = {
     Answer.SKIP: "Skip",
     Answer.ABORT: "Abort",
 }
-PERMISSION_TITLES = {
-    Answer.ALLOW: "Allow once",
-    Answer.DENY: "Deny",
-}
+PERMISSION_TITLES = {Answer.ALLOW: "Allow once", Answer.DENY: "Deny"}
 ABORT_PLAN = "Abort plan"
 
 

@@ -59,10 +59,7 @@ class FixVerdictAdmin(ReadOnly):
     ordering = ("-at", "-id")
     actions = ("promote", "retire", "reset")
     page = "/patterns/{0.pattern_id}/"
-    links = {
-        "Pattern": "pattern",
-        "Events": "ledger.Event?subject_id__exact={0.pattern_id}",
-    }
+    links = {"Pattern": "pattern", "Events": "ledger.Event?subject_id__exact={0.pattern_id}"}
 
     def list_subjects(self, row: FixVerdict) -> list[UUID]:
         return [row.pattern_id]
@@ -80,11 +77,7 @@ class FixVerdictAdmin(ReadOnly):
         self.judge(request, chosen, None, "reset")
 
     def judge(
-        self,
-        request: HttpRequest,
-        chosen: QuerySet[FixVerdict],
-        verdict: Verdict | None,
-        done: str,
+        self, request: HttpRequest, chosen: QuerySet[FixVerdict], verdict: Verdict | None, done: str
     ) -> None:
         changed = 0
         for row in chosen.exclude(verdict=verdict or "").select_related("pattern"):

@@ -65,11 +65,7 @@ class RetryResult:
 
 @transaction.atomic
 def retry(
-    ids: Iterable[UUID],
-    *,
-    choice: Choice | None = None,
-    stamp: Stamp,
-    channel: str,
+    ids: Iterable[UUID], *, choice: Choice | None = None, stamp: Stamp, channel: str
 ) -> RetryResult:
     """Retry the tasks that are stuck because of these patterns, at most BATCH_SIZE of them.
 

@@ -163,9 +163,7 @@ class Escalation(models.Model):
             models.CheckConstraint(
                 condition=Q(expires_at__isnull=True, on_expiry__isnull=True)
                 | Q(
-                    expires_at__isnull=False,
-                    on_expiry__isnull=False,
-                    on_expiry__in=OnExpiry.values,
+                    expires_at__isnull=False, on_expiry__isnull=False, on_expiry__in=OnExpiry.values
                 ),
                 name="escalation_expires_somehow",
             ),
@@ -212,9 +210,7 @@ class Escalation(models.Model):
             ),
             # Before a policy is deleted, it shows what refers to it.
             models.Index(
-                fields=["policy"],
-                condition=Q(policy__isnull=False),
-                name="escalation_policy",
+                fields=["policy"], condition=Q(policy__isnull=False), name="escalation_policy"
             ),
             models.Index(fields=["project", "id"], name="escalation_project"),
             models.Index(fields=["agent", "id"], name="escalation_agent"),
@@ -242,9 +238,7 @@ class Escalation(models.Model):
             ),
             # Before a row is deleted, they show what refers to it.
             models.Index(
-                fields=["asked_in"],
-                condition=Q(asked_in__isnull=False),
-                name="escalation_asked_in",
+                fields=["asked_in"], condition=Q(asked_in__isnull=False), name="escalation_asked_in"
             ),
             models.Index(
                 fields=["resent_as"],

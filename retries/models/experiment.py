@@ -49,9 +49,7 @@ class ContextExperiment(models.Model):
                 fields=["project"], condition=Q(ended_at=None), name="experiment_running_once"
             ),
         ]
-        indexes = [
-            models.Index(fields=["project", "-started_at"], name="experiment_newest"),
-        ]
+        indexes = [models.Index(fields=["project", "-started_at"], name="experiment_newest")]
 
     def __str__(self) -> str:
         return f"{self.get_element_display()} of {self.project}"

@@ -190,7 +190,7 @@ class PlanForecast(models.Model):
 
     class Meta:
         indexes = [
-            models.Index(fields=["project"], condition=Q(is_kept=True), name="forecast_kept"),
+            models.Index(fields=["project"], condition=Q(is_kept=True), name="forecast_kept")
         ]
 
     def __str__(self) -> str:

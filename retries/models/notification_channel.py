@@ -203,7 +203,7 @@ class OngoingCondition(models.Model):
         constraints = [
             models.UniqueConstraint(
                 fields=["condition", "subject_id"], name="ongoing_condition_once"
-            ),
+            )
         ]
 
     def __str__(self) -> str:

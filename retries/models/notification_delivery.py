@@ -122,9 +122,7 @@ class Delivery(models.Model):
                 name="delivery_due",
             ),
             models.Index(
-                fields=["rule", "id"],
-                condition=Q(state=DeliveryState.HELD),
-                name="delivery_held",
+                fields=["rule", "id"], condition=Q(state=DeliveryState.HELD), name="delivery_held"
             ),
             models.Index(fields=["channel", "id"], name="delivery_channel"),
             models.Index(
@@ -156,7 +154,7 @@ class DeliveryTry(models.Model):
     class Meta:
         verbose_name_plural = "delivery tries"
         constraints = [
-            models.UniqueConstraint(fields=["delivery", "number"], name="delivery_try_once"),
+            models.UniqueConstraint(fields=["delivery", "number"], name="delivery_try_once")
         ]
 
     def __str__(self) -> str:
@@ -184,7 +182,7 @@ class DeliveryTally(models.Model):
                 fields=["project", "event_type", "status_class"],
                 nulls_distinct=False,
                 name="delivery_tally_once",
-            ),
+            )
         ]
 
     def __str__(self) -> str:

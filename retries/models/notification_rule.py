@@ -111,7 +111,7 @@ class NotificationThread(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["rule", "topic"], name="notification_thread_once"),
+            models.UniqueConstraint(fields=["rule", "topic"], name="notification_thread_once")
         ]
         indexes = [
             models.Index(

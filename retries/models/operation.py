@@ -101,7 +101,7 @@ class Operation(models.Model):
                 fields=["starts_at"],
                 name="operation_under_way",
                 condition=Q(state__in=["waiting", "running"]),
-            ),
+            )
         ]
 
     def __str__(self) -> str:

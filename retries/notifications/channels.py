@@ -193,8 +193,7 @@ def lock_channel(channel_id: UUID, *, version: int | None = None) -> Channel:
         raise NotFound(f"There is no channel {channel_id} here.")
     if version is not None and channel.version != version:
         raise VersionMismatch(
-            f"The channel is at version {channel.version}, not {version}.",
-            current=channel.version,
+            f"The channel is at version {channel.version}, not {version}.", current=channel.version
         )
     return channel
 

@@ -73,12 +73,7 @@ TAKE_STEPS = f"""with {TrustedCaller.cte}, given as (
     from given g where e.id = g.id and e.state = '{EscalationState.OPEN}'
     returning e.id, e.project_id, e.agent_id, g.kind, g.data
 ), told as (select * from taken where kind is not null), events as ({
-    journal.insert_without_states(
-        "told",
-        kind="m.kind",
-        subject="escalation",
-        data="m.data",
-    )
+    journal.insert_without_states("told", kind="m.kind", subject="escalation", data="m.data")
 }) select id from told"""
 
 

@@ -118,11 +118,7 @@ def take_turn(case: Case, steps: Sequence[Step], directory: Directory, *, now: d
         is_routed=is_routed,
     )
     return Turn(
-        case=after,
-        next_at=next_at,
-        tells=tuple(tells),
-        is_reminder=is_reminder,
-        answer=step.answer,
+        case=after, next_at=next_at, tells=tuple(tells), is_reminder=is_reminder, answer=step.answer
     )
 
 

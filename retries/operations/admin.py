@@ -54,9 +54,7 @@ class OperationAdmin(ReadOnly):
         "stop": lambda rows: rows.filter(state__in=UNDER_WAY),
     }
     page = "/operations/{0.pk}/"
-    links = {
-        "Events": "ledger.Event?subject_id__exact={0.pk}",
-    }
+    links = {"Events": "ledger.Event?subject_id__exact={0.pk}"}
 
     def match_projects(self, projects: frozenset[UUID]) -> Q:
         # A person must see each project of a row.

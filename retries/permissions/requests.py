@@ -104,11 +104,7 @@ def ask(asked: Asked, *, stamp: Stamp) -> PermissionRequest:
 
 def read_known(asked: Asked, *, now: datetime) -> sql.Row:
     (known,) = sql.run(
-        KNOWN,
-        agent=asked.agent_id,
-        digest=asked.digest,
-        worker=name_worker(asked.session),
-        now=now,
+        KNOWN, agent=asked.agent_id, digest=asked.digest, worker=name_worker(asked.session), now=now
     )
     return known
 
@@ -235,11 +231,7 @@ def find_answer(request: PermissionRequest) -> Escalation | None:
 
 @transaction.atomic
 def end(
-    request_id: UUID,
-    to: PermissionState,
-    *,
-    among: PermissionRequestQuerySet,
-    stamp: Stamp,
+    request_id: UUID, to: PermissionState, *, among: PermissionRequestQuerySet, stamp: Stamp
 ) -> PermissionRequest:
     """End a waiting request, and leave an ended one as it is; raises NotFound."""
     # A person at the terminal answered, or the agent no longer asks.

@@ -56,12 +56,7 @@ order by id"""
 
 
 def decide(
-    call: ToolCall,
-    *,
-    project_id: UUID,
-    agent_id: UUID,
-    is_elsewhere: bool = False,
-    now: datetime,
+    call: ToolCall, *, project_id: UUID, agent_id: UUID, is_elsewhere: bool = False, now: datetime
 ) -> Ruling | None:
     """Return what the project's rules decide about an agent's call; None if a person decides."""
     # A denial takes precedence. No rule allows a call of an agent that is not in the call's folder.

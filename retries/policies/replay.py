@@ -320,9 +320,6 @@ def count_effects(policy: str, *, project_id: UUID, now: datetime, days: int = D
     if not REASONS[policy]:
         return Effects()
     row = sql.run(
-        EFFECTS,
-        project=project_id,
-        since=now - timedelta(days=days),
-        reasons=list(REASONS[policy]),
+        EFFECTS, project=project_id, since=now - timedelta(days=days), reasons=list(REASONS[policy])
     )[0]
     return Effects(row["asked"], row["lost"])

@@ -9,11 +9,7 @@ from uuid import UUID
 from ledger.states import Proof, TaskState
 from retries.tasks.labels import one_line
 
-RESULTS = {
-    TaskState.QUEUED: "pending",
-    TaskState.RUNNING: "executing",
-    TaskState.RETRY: "retrying",
-}
+RESULTS = {TaskState.QUEUED: "pending", TaskState.RUNNING: "executing", TaskState.RETRY: "retrying"}
 NO_PATTERNS = "No attempt has failed.\n"
 
 

@@ -26,11 +26,7 @@ def render_lines(entry: LogEntry) -> list[str]:
     if isinstance(entry, AnswerEntry):
         return []
     event, fields = describe_entry(entry)
-    head = {
-        "timestamp": format_timestamp(entry.at),
-        "event": event,
-        "task_id": entry.task_id,
-    }
+    head = {"timestamp": format_timestamp(entry.at), "event": event, "task_id": entry.task_id}
     return [encode(head | fields).translate(LINE_ENDS) + "\n"]
 
 

@@ -52,9 +52,7 @@ def compare_errors(before: ErrorSet, last: ErrorSet) -> ErrorChanges:
     )
 
 
-def find_last_two(
-    failures: Sequence[FailureRecord],
-) -> tuple[FailureRecord, FailureRecord] | None:
+def find_last_two(failures: Sequence[FailureRecord]) -> tuple[FailureRecord, FailureRecord] | None:
     """Return the last failure and the one before it that tells its cause, if both do."""
     told = [each for each in failures if each.errors.keys]
     return (told[-2], told[-1]) if len(told) > 1 and told[-1] is failures[-1] else None

@@ -174,11 +174,7 @@ def find_known_fixes(histories: Iterable[list[Mapping[str, Any]]]) -> dict[UUID,
 
 def describe_known_fix(fix: fixes.LearnedFix) -> KnownFix:
     return KnownFix(
-        fix.fix,
-        str(fix.counts),
-        str(fix.plain) if fix.plain.tried else "",
-        fix.signature,
-        fix.key,
+        fix.fix, str(fix.counts), str(fix.plain) if fix.plain.tried else "", fix.signature, fix.key
     )
 
 

@@ -112,10 +112,7 @@ class WebhookSecretOut(WebhookOut):
 
 class RotateSecretIn(In, example={"overlap_hours": 24}):
     overlap_hours: StrictInt = Field(
-        24,
-        ge=0,
-        le=MOST_ROTATION_HOURS,
-        description="how long the earlier secrets sign too",
+        24, ge=0, le=MOST_ROTATION_HOURS, description="how long the earlier secrets sign too"
     )
 
 

@@ -89,13 +89,11 @@ class OptionOut(Part):
     )
     requires_text: bool = field("true if 'instruction' is required", True)
     prompt_fill: str = field(
-        "with 'fix', a suggestion to start the text with; empty if there is none",
-        given=True,
+        "with 'fix', a suggestion to start the text with; empty if there is none", given=True
     )
     confirm: bool = field("true if it can't be undone: ask first")
     dependents: list[DependentsOut] = field(
-        "with 'skip', the choices for the tasks that depend on it",
-        [],
+        "with 'skip', the choices for the tasks that depend on it", []
     )
 
 

@@ -48,8 +48,7 @@ class FixList(Shape):
 
 
 class JudgeIn(
-    In,
-    example={"signature": "2-1f0c9a6d5e7b8a", "key": "5d1c0a9e3b7f6284", "note": "checked"},
+    In, example={"signature": "2-1f0c9a6d5e7b8a", "key": "5d1c0a9e3b7f6284", "note": "checked"}
 ):
     signature: str = Field(max_length=KEY_LENGTH, description="the key of the fix's signature")
     key: str = Field(max_length=KEY_LENGTH, description="the fix's key")

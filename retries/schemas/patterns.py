@@ -41,15 +41,9 @@ class PatternOut(Shape):
         "the error line; ‹marks› stand for what differs", "Error: Cannot find module ‹text›"
     )
     example: str = field("the first error line that matched", "Error: Cannot find module 'uuid'")
-    failures: int = field(
-        "number of its failures, with those that were deleted",
-        40,
-        given=True,
-    )
+    failures: int = field("number of its failures, with those that were deleted", 40, given=True)
     agents: list[str] = field(
-        "the names of the agents with such failures",
-        ["coder", "reviewer"],
-        given=True,
+        "the names of the agents with such failures", ["coder", "reviewer"], given=True
     )
     first_seen_at: datetime = field("the first failure", source="first_seen")
     last_seen_at: datetime = field("the last failure, to the minute", source="last_seen")

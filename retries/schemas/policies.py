@@ -48,11 +48,7 @@ class PoliciesOut(Shape):
 
 
 class PoliciesPatch(
-    In,
-    example={
-        "ask_on_same_failure": "plans",
-        "reason": "it would have saved 214 attempts",
-    },
+    In, example={"ask_on_same_failure": "plans", "reason": "it would have saved 214 attempts"}
 ):
     ask_at_once: PolicyScope | None = Field(None, description=SCOPES)
     obey_waits: PolicyScope | None = Field(None, description=SCOPES)

@@ -17,11 +17,7 @@ WINDOW = 32
 
 @sql.atomic
 def call_tools(
-    session_id: UUID,
-    calls: Sequence[ToolCall],
-    *,
-    first_message: int | None = None,
-    stamp: Stamp,
+    session_id: UUID, calls: Sequence[ToolCall], *, first_message: int | None = None, stamp: Stamp
 ) -> list[ToolAnswer]:
     """Run the calls in one transaction, under the session's lock; return their answers.
 

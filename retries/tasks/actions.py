@@ -91,11 +91,7 @@ select id from moved"""
 
 @sql.atomic
 def skip(
-    ids: Iterable[UUID],
-    *,
-    dependents: str = Dependents.CONTINUE,
-    note: str = "",
-    stamp: Stamp,
+    ids: Iterable[UUID], *, dependents: str = Dependents.CONTINUE, note: str = "", stamp: Stamp
 ) -> list[UUID]:
     """Skip these tasks; return the ids of all that were skipped, dependents included.
 

@@ -37,10 +37,7 @@ HOLD = f"""with {TrustedCaller.cte}, held as (
     )
 }), journaled_held as ({
     journal.insert_without_states(
-        "held",
-        kind=f"'{Kind.TASK_BLOCKED}'",
-        subject="task",
-        data=REASON,
+        "held", kind=f"'{Kind.TASK_BLOCKED}'", subject="task", data=REASON
     )
 }), journaled as ({
     journal.insert("moved", kind=f"'{Kind.TASK_BLOCKED}'", subject="task", data=REASON)

@@ -68,11 +68,7 @@ order by i.id for update"""
 
 # The hold that follows counts as the delivery: its answer carries the text.
 DELIVER = f"""with {TrustedCaller.cte}, moved as ({
-    instruction_to(
-        InstructionState.DELIVERED,
-        where="i.id = any(%(ids)s)",
-        sets=receipts.PLACE,
-    )
+    instruction_to(InstructionState.DELIVERED, where="i.id = any(%(ids)s)", sets=receipts.PLACE)
 }), journaled as ({insert_event("moved", Kind.INSTRUCTION_DELIVERED, data=receipts.DELIVERY_DATA)})
 select m.id from moved m"""
 

@@ -41,10 +41,7 @@ def find_outside(row: Row, report: Report) -> dict[str, Any] | None:
 
 
 def describe(paths: Sequence[str]) -> dict[str, Any]:
-    return {
-        "count": len(paths),
-        "files": [truncate(path, PATH_LENGTH) for path in paths[:LISTED]],
-    }
+    return {"count": len(paths), "files": [truncate(path, PATH_LENGTH) for path in paths[:LISTED]]}
 
 
 def record_outside(

@@ -299,11 +299,7 @@ REASSIGN = task_verb(
 HAND_OVER = task_verb(
     name="task.hand_over",
     where=~Q(state__in=FINAL) & ~Q(state=TaskState.RUNNING, abort_requested_at__isnull=False),
-    takes={
-        "of": str,
-        "agent": lambda name: check_agent(name) if name else "",
-        "abort": bool,
-    },
+    takes={"of": str, "agent": lambda name: check_agent(name) if name else "", "abort": bool},
     fit=fit_to_parts,
     each=hand_over,
     words=("Abort or hand over", "Aborting or handing over", "aborted or handed over"),

@@ -192,11 +192,7 @@ class Codex(Agent):
             f'\n[otel]\nmetrics_exporter = "none"\n\n[analytics]\nenabled = false\n'
             f"\n[model_providers.scripted]\n{fields}"
         )
-        self.env = {
-            "CODEX_HOME": str(config.parent),
-            "SCRIPTED_KEY": "no-key",
-            **self.env,
-        }
+        self.env = {"CODEX_HOME": str(config.parent), "SCRIPTED_KEY": "no-key", **self.env}
 
     @property
     def hooks_file(self) -> Path:

@@ -285,10 +285,7 @@ def anthropic_events(model: Any, number: int, step: Say | Tool) -> Iterator[dict
     else:
         text = json.dumps(step.input)
         empty, delta = block | {"input": {}}, {"type": "input_json_delta", "partial_json": text}
-    yield {
-        "type": "message_start",
-        "message": message | {"content": [], "stop_reason": None},
-    }
+    yield {"type": "message_start", "message": message | {"content": [], "stop_reason": None}}
     yield {"type": "content_block_start", "index": 0, "content_block": empty}
     yield {"type": "content_block_delta", "index": 0, "delta": delta}
     yield {"type": "content_block_stop", "index": 0}

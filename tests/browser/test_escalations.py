@@ -279,13 +279,7 @@ def make_hostile(now: datetime) -> list[str]:
     choice = Choice(Answer.FIX, fix=HOSTILE[1][:4000], note=HOSTILE[0])
     actor = Actor("user", "9", HOSTILE[4])
     every = Escalation.objects.all()
-    done = answering.answer(
-        last.pk,
-        choice,
-        among=every,
-        stamp=Stamp(actor, now),
-        channel="page",
-    )
+    done = answering.answer(last.pk, choice, among=every, stamp=Stamp(actor, now), channel="page")
     instructions.acknowledge_instruction(done.resent_as_id or "", now=now)
     longest = Escalation.objects.open().get(instruction__content=HOSTILE[1])
     gone = f"{URL}01a1fe8a-1bbf-798b-b797-e0023d4c4b40/"

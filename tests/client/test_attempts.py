@@ -136,11 +136,7 @@ def test_an_attempt_has_what_the_model_reads(producer: Client, coder: Client) ->
     ("interrupt", "reason"), [(KeyboardInterrupt, "user_interrupt"), (SystemExit, "shutdown")]
 )
 def test_an_interrupt_gives_the_task_back(
-    producer: Client,
-    coder: Client,
-    line: FaultyLine,
-    interrupt: type[BaseException],
-    reason: str,
+    producer: Client, coder: Client, line: FaultyLine, interrupt: type[BaseException], reason: str
 ) -> None:
     sent = producer.tasks.enqueue("coder", "code")
     with pytest.raises(interrupt), next_of(coder):

@@ -300,10 +300,7 @@ def test_follow_outlives_faults_and_ends_when_interrupted(
 
 
 def test_marker_sets_one_marker_for_each_key(run: Run, tenfour_server: Tenfour) -> None:
-    env = {
-        "TENFOUR_URL": tenfour_server.url,
-        "TENFOUR_TOKEN": tenfour_server.token("orchestrator"),
-    }
+    env = {"TENFOUR_URL": tenfour_server.url, "TENFOUR_TOKEN": tenfour_server.token("orchestrator")}
     options = ("--kind", "change", "--at", "2026-11-20T10:00:00Z", "--key", "run-7", "--json")
     first, again = (run("marker", "deploy 2024.11", *options, env=env) for _ in range(2))
     assert first.status == 0 and first.out == again.out, first

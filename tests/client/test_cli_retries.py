@@ -305,9 +305,7 @@ def test_a_fix_that_changes_the_verb_asks_again(shelves: Shelves, model: ModelSe
     assert asked == [["delete", "a"]] * 2 and "delete" in shelves.lines[-1]
 
 
-def test_a_command_that_is_not_idempotent_is_not_repeated_after_a_timeout(
-    shelves: Shelves,
-) -> None:
+def test_a_command_that_is_not_idempotent_is_not_repeated_after_a_timeout(shelves: Shelves) -> None:
     tries: list[Try] = []
     result = run_cli(shelves.slow, ["hang"], idempotent=False, on_try=tries.append)
     assert isinstance(result, Err) and isinstance(result.cause, CommandTimeout)

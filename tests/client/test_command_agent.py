@@ -413,11 +413,7 @@ def test_a_person_is_asked_again_about_another_verb(
 
 
 def test_a_timeout_of_a_confirmed_command_asks_a_person(
-    make: Make,
-    model: ModelServer,
-    shelves: Shelves,
-    agent_client: Client,
-    operator: Client,
+    make: Make, model: ModelServer, shelves: Shelves, agent_client: Client, operator: Client
 ) -> None:
     model.replies.append(decide("propose", "hang"))
     agent = make(cli=shelves.slow, confirm="inbox", client=agent_client, idempotent=False)

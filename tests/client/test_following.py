@@ -22,10 +22,7 @@ from tests.waiting import PATIENCE_S
 
 @pytest.fixture
 def env(tenfour_server: Tenfour) -> dict[str, str]:
-    return {
-        "TENFOUR_URL": tenfour_server.url,
-        "TENFOUR_TOKEN": tenfour_server.token("operator"),
-    }
+    return {"TENFOUR_URL": tenfour_server.url, "TENFOUR_TOKEN": tenfour_server.token("operator")}
 
 
 @contextmanager

@@ -266,8 +266,7 @@ def test_doctor_finds_an_entry_that_claude_code_does_not_connect_headless(
 
 
 @pytest.mark.parametrize(
-    ("program", "says"),
-    [("/no where/tenfour", "does not exist"), ("tenfour", "is not on PATH")],
+    ("program", "says"), [("/no where/tenfour", "does not exist"), ("tenfour", "is not on PATH")]
 )
 def test_doctor_finds_a_command_that_is_not_there(
     init: Init, tmp_path: Path, program: str, says: str

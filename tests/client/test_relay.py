@@ -160,9 +160,7 @@ def test_only_what_people_can_judge_is_asked(relay: Callable[..., Ran]) -> None:
     assert not PermissionRequest.objects.exists()
 
 
-def test_no_rule_allows_a_command_in_another_folder(
-    relay: Callable[..., Ran],
-) -> None:
+def test_no_rule_allows_a_command_in_another_folder(relay: Callable[..., Ran]) -> None:
     """In the thread's own folder, a rule answers; the words of a shell are read."""
     agent = Agent.objects.get(name="coder")
     make_rule(agent, "make deploy", now=timezone.now())

@@ -87,9 +87,7 @@ def test_without_retries_there_is_one_call() -> None:
         retry(max_retries=-1)
 
 
-def test_it_waits_between_the_calls_and_not_after_the_last(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_it_waits_between_the_calls_and_not_after_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
     """S3.26, S3.45: 0.1 and 0.2 s; how much later a wait ends is the machine's doing."""
     waits: list[float] = []
     sleep = time.sleep

@@ -329,12 +329,7 @@ def test_a_secret_of_the_environment_stays_here(
     ],
 )
 def test_a_wrong_call_claims_nothing(
-    run: Run,
-    as_coder: dict[str, str],
-    producer: Client,
-    args: list[str],
-    status: int,
-    says: str,
+    run: Run, as_coder: dict[str, str], producer: Client, args: list[str], status: int, says: str
 ) -> None:
     producer.tasks.enqueue("coder", "code")
     wrong = run("run", *args, env=as_coder)

@@ -53,12 +53,7 @@ def test_the_command(run: Run, producer: Client, tenfour_server: Tenfour, tmp_pa
     made = run("standing", "create", str(path), "--draft", env=env)
     assert made.status == 0, made.err
     id = made.out.strip()
-    assert run("standing", "list", env=env).out.split()[:4] == [
-        id,
-        "draft",
-        "signal",
-        "fs_write",
-    ]
+    assert run("standing", "list", env=env).out.split()[:4] == [id, "draft", "signal", "fs_write"]
     assert "active" in run("standing", "resume", id[-8:], env=env).out
     fires = run("standing", "try", id, "fs_write", '{"path": "src/a.py"}', env=env)
     assert fires.status == 0 and "path src/a.py is in src/**" in fires.out

@@ -77,10 +77,7 @@ def test_it_is_verified(producer: Client, agent_client: Client, tmp_path: Path) 
 
 
 def test_an_escalation_is_raised_or_waited_for(
-    tenfour_server: Tenfour,
-    producer: Client,
-    agent_client: Client,
-    monkeypatch: pytest.MonkeyPatch,
+    tenfour_server: Tenfour, producer: Client, agent_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tenfour.attempts.live_attempts.Live._await_answer.__defaults__", (0.05,))
     keys: list[str] = []

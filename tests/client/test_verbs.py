@@ -284,10 +284,7 @@ def fail_task(world: World) -> tuple[str, str]:
 
 
 def test_a_verb_that_the_token_may_not_use_names_the_scope(
-    world: World,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-    tmp_path: Path,
+    world: World, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.chdir("/")
     talk = tmp_path / "talk.jsonl"

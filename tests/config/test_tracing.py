@@ -152,10 +152,7 @@ def test_claims_reports_and_answers_arrive_as_spans(transactional_db: None) -> N
     person = {"Authorization": f"Bearer {make_token('operator', project=agent.project)}"}
     failed = {"status": "failure", "failure": {"message": "secret words", "type": "timeout"}}
     with receive_spans() as receiver, open_listener("127.0.0.1", 0) as listener:
-        env = {
-            "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.endpoint,
-            "OTEL_BSP_SCHEDULE_DELAY": "100",
-        }
+        env = {"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.endpoint, "OTEL_BSP_SCHEDULE_DELAY": "100"}
         with ending(serve(listener.fileno(), workers=2, **env)) as process:
             server = Served(process, listener.getsockname()[:2])
             wait_until(server.is_healthy)

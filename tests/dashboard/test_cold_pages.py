@@ -55,11 +55,7 @@ def restart_plan(agent: Agent, now: datetime) -> tuple[str, str]:
 
 
 def test_every_page_with_cold_caches_runs_at_most_15_statements(
-    browser: Client,
-    member: Client,
-    agent: Agent,
-    now: datetime,
-    statements: Callable[..., int],
+    browser: Client, member: Client, agent: Agent, now: datetime, statements: Callable[..., int]
 ) -> None:
     """Each page has its neighbors in a list; the sessions of browsers are read as well."""
     ids = make_world(agent, now).ids
@@ -100,11 +96,7 @@ def test_every_page_with_cold_caches_runs_at_most_15_statements(
 
 
 def test_lists_settings_and_forms_run_as_many_statements_for_many_rows(
-    browser: Client,
-    member: Client,
-    agent: Agent,
-    now: datetime,
-    statements: Callable[..., int],
+    browser: Client, member: Client, agent: Agent, now: datetime, statements: Callable[..., int]
 ) -> None:
     ids = make_world(agent, now).ids
     answer_all = f"/escalations/answer-all/?pattern={ids['pattern_id']}"

@@ -89,10 +89,7 @@ def test_parentheses_that_change_nothing_are_left_out(text: str, printed: str) -
             "(agent:a OR agent:b",
             "“(” at character 1 is never closed. Add “)” where the group ends.",
         ),
-        (
-            "a OR b) c",
-            "“)” at character 7 closes nothing. Remove it, or put the word in quotes.",
-        ),
+        ("a OR b) c", "“)” at character 7 closes nothing. Remove it, or put the word in quotes."),
         ("agent:a ()", "“(” at character 9 has nothing inside. Remove it, or add a filter."),
         (
             "-(agent:a OR agent:b)",

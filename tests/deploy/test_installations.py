@@ -279,10 +279,7 @@ def test_a_project_moves_with_its_history_under_load(
         ThreadPoolExecutor(2) as threads,
     ):
         wait_until(lambda: {name for (name,) in second.query(POSITIONS)} >= project_move.READERS)
-        started = [
-            threads.submit(work_until_over, working),
-            threads.submit(enqueue_all, producing),
-        ]
+        started = [threads.submit(work_until_over, working), threads.submit(enqueue_all, producing)]
         try:
             wait_until(lambda: len(done) >= TASKS // 4)
             with use_database(second.name):

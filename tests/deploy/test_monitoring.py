@@ -164,12 +164,7 @@ COUNTED_ONCE: list[tuple[str, dict[str, str], str, dict[str, str] | None]] = [
         "6h",
         None,
     ),
-    (
-        "EscalationsWait",
-        {'escalations_total{reason="loop",action="fix"}': "1x400"},
-        "6h",
-        None,
-    ),
+    ("EscalationsWait", {'escalations_total{reason="loop",action="fix"}': "1x400"}, "6h", None),
     ("BreakerOpen", {BREAKER: "0 2x30"}, "5m", None),
     ("BreakerOpen", {BREAKER: "0 2x30"}, "20m", OPEN),
     # each probe fails, so the breaker is half open at some scrapes
@@ -256,12 +251,7 @@ COUNTED_ONCE: list[tuple[str, dict[str, str], str, dict[str, str] | None]] = [
         "70m",
         None,
     ),
-    (
-        "TransactionIds",
-        {"transaction_id_age_ratio{}": "0.26x90"},
-        "70m",
-        {"severity": "critical"},
-    ),
+    ("TransactionIds", {"transaction_id_age_ratio{}": "0.26x90"}, "70m", {"severity": "critical"}),
     # autovacuum freezes in time
     ("TransactionIds", {"transaction_id_age_ratio{}": "0.26x30 0.02x60"}, "70m", None),
     ("WebhooksFail", {FAILED_WEBHOOK: "0+6x60", SENT_WEBHOOK: "0+4x60"}, "40m", {}),
@@ -416,11 +406,7 @@ def test_grafana_reads_every_field_of_the_dashboard() -> None:
     raw["refreshes"] = "30s"
     raw["panels"][0]["gridPosition"] = raw["panels"][0].pop("gridPos")
     raw["panels"][1]["targets"][0]["query"] = "up"  # Prometheus' is called expr
-    assert list_lost() == [
-        "/panels/0/gridPosition",
-        "/panels/1/targets/0/query",
-        "/refreshes",
-    ]
+    assert list_lost() == ["/panels/0/gridPosition", "/panels/1/targets/0/query", "/refreshes"]
 
 
 def test_the_docs_explain_every_alert() -> None:

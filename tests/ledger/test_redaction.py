@@ -30,11 +30,7 @@ JWT = ".".join(("ey" + "J" + DIGITS[:30], "ey" + "J" + DIGITS[:40], DIGITS[:43])
 
 WHOLE = {
     "tenfour": [tokens.new_secret(kind) for kind in TokenKind],
-    "private_key": [
-        key_block(),
-        key_block(""),
-        key_block("OPENSSH ", "with 'quotes'\n"),
-    ],
+    "private_key": [key_block(), key_block(""), key_block("OPENSSH ", "with 'quotes'\n")],
     "jwt": [JWT],
     "aws": ["AKI" + "A" + CAPITALS[:16], "ASI" + "A" + CAPITALS[:16]],
     "github": ["gh" + f"{letter}_" + DIGITS[:36] for letter in "pousr"]

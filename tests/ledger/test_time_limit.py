@@ -110,8 +110,7 @@ def show_limit(url: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "argv",
-    [("audit_ledger",), ("project", "export", "mine", "FILE"), ("project", "delete", *MINE)],
+    "argv", [("audit_ledger",), ("project", "export", "mine", "FILE"), ("project", "delete", *MINE)]
 )
 def test_a_command_leaves_no_other_client_of_pgbouncer_without_a_limit(
     pgbouncer: str, argv: tuple[str, ...], tmp_path: Path

@@ -54,11 +54,7 @@ def got(found: ClaimResult) -> list[UUID]:
 
 @pytest.mark.parametrize(
     ("make", "action", "words"),
-    [
-        (given_up, "retry", ""),
-        (given_up, "fix", "Trim first"),
-        (asked, "answer", "orders"),
-    ],
+    [(given_up, "retry", ""), (given_up, "fix", "Trim first"), (asked, "answer", "orders")],
 )
 def test_it_goes_before_all_that_waits(agent: Agent, make: Any, action: str, words: str) -> None:
     question = make(agent)

@@ -60,10 +60,7 @@ def test_every_move_attempt_and_decision_is_counted_once(agent: Agent) -> None:
             ("running", "done"): 1,
             ("running", "failed"): 1,
         }
-        assert counts("tenfour_attempts") == {
-            ("execution_error", "failure"): 2,
-            ("", "success"): 1,
-        }
+        assert counts("tenfour_attempts") == {("execution_error", "failure"): 2, ("", "success"): 1}
         assert counts("tenfour_decisions")["done", "reported"] == 1
         assert counts("tenfour_task_attempts") == {("done",): 1, ("failed",): 1}
     [took] = MetricTotal.objects.filter(
@@ -88,10 +85,7 @@ def test_keeping_a_breaker_open_is_no_transition(agent: Agent) -> None:
     breaker_actions.keep_open([agent], stamp=stamp)
     breaker_actions.reset([agent], stamp=stamp)
     metric_totals.count_events(now=NOW)
-    assert counts("tenfour_breaker_transitions") == {
-        ("opened",): 1,
-        ("closed",): 1,
-    }
+    assert counts("tenfour_breaker_transitions") == {("opened",): 1, ("closed",): 1}
 
 
 def test_two_processes_do_not_count_an_event_twice(agent: Agent) -> None:

@@ -96,13 +96,7 @@ def test_two_answers_that_abort_one_plan_do_not_lock_each_other_out(
     def abort(asked: Escalation) -> Escalation:
         every, who = Escalation.objects.all(), Actor("user", "1", "mara")
         choice = Choice(Answer.ABORT)
-        return answering.answer(
-            asked.pk,
-            choice,
-            among=every,
-            stamp=Stamp(who, NOW),
-            channel="api",
-        )
+        return answering.answer(asked.pk, choice, among=every, stamp=Stamp(who, NOW), channel="api")
 
     with transaction.atomic():
         list(Escalation.objects.filter(pk=first.pk).select_for_update())

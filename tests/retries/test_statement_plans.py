@@ -84,10 +84,7 @@ def hot(agent: Agent) -> dict[str, tuple[str, dict[str, Any]]]:
         "claim one": (CLAIM[Bearer, Pick.NAMED, True], NAMED | BEARER),
         "claim of a worker": (CLAIM[Bearer, Pick.NEXT_OR_OFFERED, True], ASKED | BEARER),
         "claim several": (CLAIM[Bearer, Pick.SEVERAL, True], ASKED | BEARER),
-        "claim several of a worker": (
-            CLAIM[Bearer, Pick.SEVERAL_OR_OFFERED, True],
-            ASKED | BEARER,
-        ),
+        "claim several of a worker": (CLAIM[Bearer, Pick.SEVERAL_OR_OFFERED, True], ASKED | BEARER),
         "why not": (WHY[Bearer], ASKED | BEARER),
         "claim of a member": (POOL_CLAIM[TrustedCaller, Pick.NEXT, False], ASKED | known),
         "claim of a member over HTTP": (

@@ -15,10 +15,7 @@ PATH = "/v1/patterns"
 
 
 def patterns(
-    *,
-    state: str | Iterable[str] | None = None,
-    q: str | None = None,
-    assignee: str | None = None,
+    *, state: str | Iterable[str] | None = None, q: str | None = None, assignee: str | None = None
 ) -> Call[Page[Pattern]]:
     """List patterns; `state` is open, ignored, resolved or regressed, `q` words in the error."""
     states = state if state is None or isinstance(state, str) else ",".join(state)

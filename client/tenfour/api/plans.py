@@ -84,10 +84,7 @@ def import_text(
 
 
 def create(
-    plan: Mapping[str, Any],
-    *,
-    idempotency_key: str | None = None,
-    **options: Unpack[ImportOptions],
+    plan: Mapping[str, Any], *, idempotency_key: str | None = None, **options: Unpack[ImportOptions]
 ) -> Call[ImportedPlan]:
     """Import a plan from a mapping; options as in `import_text`."""
     text = json.dumps(plan, allow_nan=False)

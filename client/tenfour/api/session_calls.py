@@ -56,11 +56,7 @@ def create(
 
 
 def store_messages(
-    id: str,
-    messages: Messages,
-    *,
-    attempt: str | None = None,
-    idempotency_key: str | None = None,
+    id: str, messages: Messages, *, attempt: str | None = None, idempotency_key: str | None = None
 ) -> Call[StoredMessages]:
     """Store up to 100 messages in the form of OpenAI or Anthropic: `role` and `content`."""
     body = {"messages": [dict(each) for each in messages], **given({"attempt": attempt})}

@@ -25,11 +25,7 @@ def get(id: str) -> Call[Webhook]:
 
 
 def create(
-    name: str,
-    url: str,
-    *,
-    events: Sequence[str] | None = None,
-    include_details: bool | None = None,
+    name: str, url: str, *, events: Sequence[str] | None = None, include_details: bool | None = None
 ) -> Call[Webhook]:
     """Create a webhook for events such as task.failed or task.*, or for all without `events`.
 
@@ -72,11 +68,7 @@ def rotate(id: str, *, overlap_hours: int | None = None) -> Call[Webhook]:
 
 
 def redeliver(
-    id: str,
-    since: datetime | str,
-    until: datetime | str,
-    *,
-    undelivered_only: bool | None = None,
+    id: str, since: datetime | str, until: datetime | str, *, undelivered_only: bool | None = None
 ) -> Call[int]:
     """Send the deliveries of a span of time again, oldest first; returns how many."""
     body = {

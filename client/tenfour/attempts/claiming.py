@@ -63,13 +63,7 @@ class AttemptIterator(Driven[D]):
     """
 
     def __init__(
-        self,
-        driver: D,
-        core: Core,
-        *,
-        agent: str | None,
-        wait: bool,
-        **claim: Any,
+        self, driver: D, core: Core, *, agent: str | None, wait: bool, **claim: Any
     ) -> None:
         super().__init__(driver, core)
         self._agent = agent

@@ -33,12 +33,7 @@ def ask(
     **more: str,
 ) -> Call[Permission]:
     """Ask about a call; rules may decide at once, else the request waits for a person."""
-    options = {
-        "folder": folder,
-        "call_id": call_id,
-        "task": task,
-        "said": said,
-    }
+    options = {"folder": folder, "call_id": call_id, "task": task, "said": said}
     body = {"tool": tool, "input": input, "wait_s": wait_s, **given(options), **more}
     return Call("POST", PATH, Permission.read, body)
 

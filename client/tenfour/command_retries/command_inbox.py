@@ -21,10 +21,7 @@ if TYPE_CHECKING:
     from tenfour.models import Escalation
 
 RUN, CANCEL = "run", "cancel"
-OPTIONS = [
-    {"name": RUN, "title": "Run the command"},
-    {"name": CANCEL, "title": "Do not run it"},
-]
+OPTIONS = [{"name": RUN, "title": "Run the command"}, {"name": CANCEL, "title": "Do not run it"}]
 
 
 class CommandInbox:

@@ -100,9 +100,7 @@ ARGUMENTS |= {name: f"--{name.replace('_', '-')}" for name in OPTIONS.split()}
 
 
 def name_arguments(
-    sentence: str,
-    errors: Iterable[Mapping[str, Any]],
-    arguments: Mapping[str, str] | None = None,
+    sentence: str, errors: Iterable[Mapping[str, Any]], arguments: Mapping[str, str] | None = None
 ) -> str:
     """Return the sentence with the arguments of the command line in place of JSON pointers."""
     known = {**ARGUMENTS, **(arguments or {})}

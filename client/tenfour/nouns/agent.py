@@ -116,9 +116,7 @@ def add_change_arguments(parser: Parser) -> None:
         "--concurrency", type=int, metavar="N", help="attempts at a time; 0 for no limit"
     )
     parser.add_argument(
-        "--account",
-        metavar="NAME",
-        help="account that its calls are billed to; empty: its own",
+        "--account", metavar="NAME", help="account that its calls are billed to; empty: its own"
     )
     parser.add_argument(
         "--system-text", metavar="TEXT", help="goes with every prompt; - reads it from stdin"

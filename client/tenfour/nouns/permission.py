@@ -178,11 +178,7 @@ NOUN = Noun(
         ),
         "show": make_show(KIND, LAYOUT, "escalations:read"),
         "allow": make_action(
-            KIND,
-            "Allow a call once.",
-            "escalations:resolve",
-            allow,
-            say_done=describe_resolution,
+            KIND, "Allow a call once.", "escalations:resolve", allow, say_done=describe_resolution
         ),
         "deny": make_action(
             KIND,

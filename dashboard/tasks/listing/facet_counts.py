@@ -138,8 +138,7 @@ def fetch_recent_patterns(
     others = failures.filter(pattern=OuterRef("pk")).values("pk")
     patterns = of_project(FailurePattern.objects.current(), project).order_by("-last_seen", "-id")
     rows: QuerySet[Any, dict[str, Any]] = patterns.annotate(
-        n=CountOf(tasks.order_by().values("pk")),
-        more=CountOf(others[walked : walked + 1]),
+        n=CountOf(tasks.order_by().values("pk")), more=CountOf(others[walked : walked + 1])
     ).values("fingerprint", "template", "n", "more")
     return rows[:PATTERNS_COUNTED]
 

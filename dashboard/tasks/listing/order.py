@@ -73,12 +73,7 @@ def list_tasks(
 
 
 def list_ids(
-    query: TaskQuery,
-    project: Project | None,
-    sort: str,
-    *,
-    before: UUID | None,
-    after: UUID | None,
+    query: TaskQuery, project: Project | None, sort: str, *, before: UUID | None, after: UUID | None
 ) -> list[UUID]:
     """Return a page of ids after or before a task, and one id more."""
     is_common = common_words.are_common(query, project)
@@ -204,12 +199,7 @@ def fetch_by_state(
 
 
 def sort_by_column(
-    query: TaskQuery,
-    project: Project | None,
-    sort: str,
-    *,
-    before: UUID | None,
-    after: UUID | None,
+    query: TaskQuery, project: Project | None, sort: str, *, before: UUID | None, after: UUID | None
 ) -> QuerySet[Any, Any]:
     # Tasks with the same value come newest first.
     if is_by_id(sort) and (branches := list_branches(query)):

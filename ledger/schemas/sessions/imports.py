@@ -58,9 +58,7 @@ class SessionImportedOut(Shape):
         source="transcript.cut_line",
     )
     skipped: int = field(
-        "number of other lines that can't be read and were left out",
-        1,
-        source="transcript.skipped",
+        "number of other lines that can't be read and were left out", 1, source="transcript.skipped"
     )
     skipped_lines: list[SkippedLineOut] = field(
         "these lines, the first 100 of them", source="transcript.bad_lines"

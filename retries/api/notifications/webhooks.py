@@ -135,9 +135,7 @@ def notification_channels_list(request: PrincipalRequest, query: Query[ListQuery
 
 
 @router.post(
-    "/notification-channels",
-    auth=PrincipalAuth(WRITE),
-    response={201: schemas.PersonChannelOut},
+    "/notification-channels", auth=PrincipalAuth(WRITE), response={201: schemas.PersonChannelOut}
 )
 def notification_channels_create(
     request: PrincipalRequest, body: schemas.PersonChannelIn

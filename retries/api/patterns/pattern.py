@@ -94,9 +94,7 @@ def pattern_body(request: PrincipalRequest, id: UUID) -> dict[str, Any]:
 
 
 @router.post(
-    "/patterns/{id}/assign",
-    auth=PersonAuth("escalations:resolve"),
-    response=schemas.OnePatternOut,
+    "/patterns/{id}/assign", auth=PersonAuth("escalations:resolve"), response=schemas.OnePatternOut
 )
 def patterns_assign(request: PrincipalRequest, id: UUID, body: AssignIn) -> HttpResponse:
     """Assign a pattern to a user, or to no one."""
@@ -122,9 +120,7 @@ def patterns_comment(request: PrincipalRequest, id: UUID, body: CommentIn) -> Ht
 
 
 @router.post(
-    "/patterns/{id}/ignore",
-    auth=PersonAuth("escalations:resolve"),
-    response=schemas.OnePatternOut,
+    "/patterns/{id}/ignore", auth=PersonAuth("escalations:resolve"), response=schemas.OnePatternOut
 )
 def patterns_ignore(
     request: PrincipalRequest, id: UUID, body: Body[schemas.IgnoreIn | None] = None
@@ -138,9 +134,7 @@ def patterns_ignore(
 
 
 @router.post(
-    "/patterns/{id}/resolve",
-    auth=PersonAuth("escalations:resolve"),
-    response=schemas.OnePatternOut,
+    "/patterns/{id}/resolve", auth=PersonAuth("escalations:resolve"), response=schemas.OnePatternOut
 )
 def patterns_resolve(
     request: PrincipalRequest, id: UUID, body: Body[schemas.ResolvePatternIn | None] = None
@@ -152,9 +146,7 @@ def patterns_resolve(
 
 
 @router.post(
-    "/patterns/{id}/reopen",
-    auth=PersonAuth("escalations:resolve"),
-    response=schemas.OnePatternOut,
+    "/patterns/{id}/reopen", auth=PersonAuth("escalations:resolve"), response=schemas.OnePatternOut
 )
 def patterns_reopen(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Reopen a pattern that is ignored or resolved."""

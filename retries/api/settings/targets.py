@@ -34,11 +34,7 @@ def targets_set(request: PrincipalRequest, body: TargetIn) -> HttpResponse:
     subject, stamp = find_subject(request, body), stamp_of(request)
     if body.percent is not None and body.within_s is not None:
         targets.set_target(
-            subject,
-            percent=body.percent,
-            within_s=body.within_s,
-            measure=body.measure,
-            stamp=stamp,
+            subject, percent=body.percent, within_s=body.within_s, measure=body.measure, stamp=stamp
         )
     else:
         targets.remove_target(subject, measure=body.measure, stamp=stamp)

@@ -168,7 +168,7 @@ SETTING = alternatives(
     r"[-+\"']{0,3}(?:[a-z][^\W_]*+[._-][\w.-]*+|(?:errors?|fail|warnings?|exceptions?)\w*+)[\"']?"
     r"\s{0,9}[=:]\s{0,9}[\"']?(?:(?i:true|false|null|none|on|off|yes|no|continue|ignore|warn"
     r"|stderr)"
-    r"|\d+|/[\w./-]+)[\"']?,?$",
+    r"|\d+|/[\w./-]+)[\"']?,?$"
 )
 # ---- lines that tell it: by their form
 
@@ -268,7 +268,7 @@ SYSTEM_SAYS = lower_alternatives(
 )
 STRONGLY = lower_alternatives(
     r"(?:Error|Exception|\b(?:error|fatal|panic(?:ked)?|failed|failure"
-    r"|denied))\b[^:\n]{0,60}: ?\S",
+    r"|denied))\b[^:\n]{0,60}: ?\S"
 )
 # Each line with SYSTEM has one of these.
 SYSTEM_WORDS = (
@@ -324,7 +324,7 @@ TELLING_WORDS = (
     *("lock file", "lockfile", "whitespace", "unexpected"),
 )
 VALUE = lower_alternatives(
-    r"(?:[-+] ?)?(?:Expected|Received|Actual|left|right|got|want|but was)\b[^:=\n]{0,40}[:=] ?\S",
+    r"(?:[-+] ?)?(?:Expected|Received|Actual|left|right|got|want|but was)\b[^:=\n]{0,40}[:=] ?\S"
 )
 TEST = alternatives(
     r"● (?!Console)\S",
@@ -348,7 +348,7 @@ WEAKLY = lower_alternatives(
     r"|mismatch\w*|violat\w*"
     r"|expired|unsupported|crash\w*|forbidden|insufficient|not (?:been|allowed|defined|supported)"
     r"|haven.t|(?:fix|regenerate|update) the lock ?file|does(?: not|n.t) (?:satisfy|match|meet)"
-    r"|hasn.t|would have|trailing whitespace)(?!\w|[/-]|\.\w|\()",
+    r"|hasn.t|would have|trailing whitespace)(?!\w|[/-]|\.\w|\()"
 )
 # a line that announces the cause in the next one, and one that is always followed by it
 HEADER = lower_alternatives(

@@ -115,12 +115,7 @@ def find_likely(project: Project) -> dict[str, Any]:
     shown.sort(key=lambda each: (each[0], each[1]))
     return {
         "likely": [
-            {
-                "task": str(id),
-                "chance": 1 - chance,
-                "n": each.tasks,
-                "level": each.level,
-            }
+            {"task": str(id), "chance": 1 - chance, "n": each.tasks, "level": each.level}
             for chance, id, each in shown[:MOST_LISTED]
         ],
         "shown": len(shown),

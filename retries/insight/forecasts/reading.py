@@ -24,12 +24,7 @@ MOST_ATTEMPTS, MOST_TRIES = 10_000, 50
 MOST_OTHERS, LEAST_OTHERS = 2_000, 20
 # tasks of other plans that stand behind the plan's last one in the queues
 MOST_BEHIND = 100
-ENDS = {
-    "done": End.DONE,
-    "failed": End.FAILED,
-    "released": End.RELEASED,
-    "asked": End.ASKED,
-}
+ENDS = {"done": End.DONE, "failed": End.FAILED, "released": End.RELEASED, "asked": End.ASKED}
 
 # The last failure before an attempt says which pattern a retry is for. The attempts of a project
 # have no index in their order, but its tasks do.

@@ -13,11 +13,7 @@ ABORT_REQUESTED = "attempt.abort_requested"
 ATTEMPT_NAMES = (STARTED, SUCCEEDED, FAILED, LEASE_EXPIRED, RELEASED, ABORT_REQUESTED)
 SWEEP = clock("expire_leases")
 # kinds that say it by themselves
-PLAIN = {
-    Kind.TASK_CLAIMED: STARTED,
-    Kind.TASK_COMPLETED: SUCCEEDED,
-    Kind.TASK_RELEASED: RELEASED,
-}
+PLAIN = {Kind.TASK_CLAIMED: STARTED, Kind.TASK_COMPLETED: SUCCEEDED, Kind.TASK_RELEASED: RELEASED}
 # kinds with which a failed attempt may end
 ENDS = (
     Kind.TASK_RETRY_SCHEDULED,

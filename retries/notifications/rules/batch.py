@@ -187,11 +187,7 @@ class RuleBatch:
             self.add_delivery(match, DeliveryRole.UPDATE, channel, thread)
 
     def add_delivery(
-        self,
-        match: Match,
-        role: DeliveryRole,
-        channel: Channel,
-        thread: NotificationThread | None,
+        self, match: Match, role: DeliveryRole, channel: Channel, thread: NotificationThread | None
     ) -> None:
         """Add a delivery: due now, held back, or not sent because the channel is off."""
         # It replaces another rule's delivery that goes out later, or is left out.

@@ -52,8 +52,7 @@ CONDITIONS = MappingProxyType(
             "a budget is nearly or fully used", frozenset({"budget.near", "budget.reached"})
         ),
         "plan": Condition(
-            "a plan is done or stuck",
-            frozenset({"plan.completed", "plan.stuck", "plan.aborted"}),
+            "a plan is done or stuck", frozenset({"plan.completed", "plan.stuck", "plan.aborted"})
         ),
         "dead_letter": Condition("a task fails permanently", frozenset({"task.failed"})),
         "files_outside": Condition(

@@ -108,8 +108,7 @@ def update_rule(
             raise NotFound(f"There is no notification rule {rule_id} here.")
         if version is not None and rule.version != version:
             raise VersionMismatch(
-                f"The rule is at version {rule.version}, not {version}.",
-                current=rule.version,
+                f"The rule is at version {rule.version}, not {version}.", current=rule.version
             )
         was_enabled, before = rule.enabled, spec_of(rule)
         spec = replace(before, **changes)

@@ -98,10 +98,7 @@ def write(
         return False
     rule, about = thread.rule, fetch_subjects([event])
     held = Holding([rule], now=now).held_until(
-        rule,
-        channel,
-        severity=about.severity_of(event),
-        is_new=role == DeliveryRole.REMINDER,
+        rule, channel, severity=about.severity_of(event), is_new=role == DeliveryRole.REMINDER
     )
     if held:
         if role == DeliveryRole.REMINDER:

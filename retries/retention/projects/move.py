@@ -81,12 +81,7 @@ TO_PEOPLE = {
 COUNTS = "retries_failurecount"
 # The readers here are beyond an event with this number.
 OLDEST_TX = "'1'::xid8"
-READERS = {
-    activity_counts.READER,
-    *metric_totals.READERS,
-    new_words.READER,
-    outbox.READER,
-}
+READERS = {activity_counts.READER, *metric_totals.READERS, new_words.READER, outbox.READER}
 
 Source = psycopg.Connection[DictRow]
 
@@ -274,10 +269,7 @@ def copy_rows(source: Source, statement: str, table: str, columns: list[str]) ->
     read = f"copy ({statement}) to stdout (format binary)"
     write = f"copy {table} ({names}) from stdin (format binary)"
     with connection.cursor() as writer, source.cursor() as reader:
-        with (
-            reader.copy(read) as outgoing,
-            writer.copy(write) as incoming,
-        ):
+        with reader.copy(read) as outgoing, writer.copy(write) as incoming:
             for piece in outgoing:
                 incoming.write(piece)
         return int(writer.rowcount)

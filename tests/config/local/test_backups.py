@@ -61,16 +61,7 @@ def call(instance: Instance, path: str, body: Any = None) -> Any:
 
 
 # the tables of the ledger, and which partition of the journal each event is in
-NOUNS = (
-    "task",
-    "attempt",
-    "failure",
-    "deadletter",
-    "instruction",
-    "plan",
-    "agent",
-    "token",
-)
+NOUNS = ("task", "attempt", "failure", "deadletter", "instruction", "plan", "agent", "token")
 TABLES = [f"ledger_{noun}" for noun in NOUNS] + ["retries_escalation", "auth_user"]
 PARTITIONS = """select c.relname, pg_get_expr(c.relpartbound, c.oid) from pg_inherits i
     join pg_class c on c.oid = i.inhrelid where i.inhparent = 'ledger_event'::regclass"""

@@ -13,11 +13,7 @@ from tests.config.local.test_backups import NOT_WHOLE, manage
 DAY = "2026-11-23T12:00:00+00:00"
 EMPTY = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"  # SHA-256 of nothing
 # pax headers of a file of eight terabytes, of which the archive has no byte
-SPARSE = {
-    "GNU.sparse.size": str(2**43),
-    "GNU.sparse.numblocks": "1",
-    "GNU.sparse.map": "0,0",
-}
+SPARSE = {"GNU.sparse.size": str(2**43), "GNU.sparse.numblocks": "1", "GNU.sparse.map": "0,0"}
 
 
 def pack(*members: tuple[tarfile.TarInfo, bytes]) -> bytes:

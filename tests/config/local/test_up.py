@@ -152,12 +152,7 @@ def test_it_answers_when_it_says_that_it_is_ready(tenfour: Instance) -> None:
 
 
 def test_every_part_of_it_runs(tenfour: Instance) -> None:
-    parts = (
-        "bin/postgres",
-        "valkey-server",
-        "config.web_server",
-        "config.celery_processes worker",
-    )
+    parts = ("bin/postgres", "valkey-server", "config.web_server", "config.celery_processes worker")
     # another test may have killed Redis, and with it what can't go on without
     wait_until(
         lambda: all(tenfour.child(words) for words in (*parts, "config.celery_processes beat")),

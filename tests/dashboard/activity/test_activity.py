@@ -485,10 +485,7 @@ QUOTE = "“Rebase on main before you push”"
             f"mara acknowledged for coder {QUOTE} in 1.8 s",
         ),
         (event("instruction.declined"), f"coder declined {QUOTE}"),
-        (
-            event("instruction.acknowledged_late"),
-            f"coder acknowledged {QUOTE} too late",
-        ),
+        (event("instruction.acknowledged_late"), f"coder acknowledged {QUOTE} too late"),
         (
             event("instruction.requeued", retry_count=2),
             f"coder has not acknowledged {QUOTE}. Queued again as IMPORTANT",
@@ -594,10 +591,7 @@ QUOTE = "“Rebase on main before you push”"
             event("agent.limited", account="team", waits_until="2026-11-21T14:00:00.000Z"),
             "coder waits for a limit of the account team",
         ),
-        (
-            event("agent.limited", actor=MARA, account="team"),
-            "mara set coder’s account to team",
-        ),
+        (event("agent.limited", actor=MARA, account="team"), "mara set coder’s account to team"),
         (
             event("token.created", actor=MARA, kind="agent", prefix="tenfour_ab"),
             "mara created coder’s token, tenfour_ab…",

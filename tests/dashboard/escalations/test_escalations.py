@@ -83,11 +83,7 @@ def jonas_answers(escalation: Escalation, action: str, now: datetime, fix: str =
     choice = Choice(Answer(action), fix=fix)
     every = Escalation.objects.all()
     return escalation_answering.answer(
-        escalation.pk,
-        choice,
-        among=every,
-        stamp=Stamp(JONAS, now),
-        channel="api",
+        escalation.pk, choice, among=every, stamp=Stamp(JONAS, now), channel="api"
     )
 
 
@@ -603,11 +599,7 @@ def test_hostile_text_stays_text(browser: Client, now: datetime, text: str) -> N
     agent = make_agent(as_name(text))
     escalation = ignored(agent, text, now=now - 2 * MINUTE, actor=Actor("token", "", text[:64]))
     post(browser, escalation, "fix", fix=text[:4000])
-    again = chased(
-        agent,
-        Escalation.objects.get(pk=escalation.pk).resent_as_id,
-        since=now - MINUTE,
-    )
+    again = chased(agent, Escalation.objects.get(pk=escalation.pk).resent_as_id, since=now - MINUTE)
     pages = [browser.get(path) for path in (URL, address(escalation), address(again))]
     late = post(browser, escalation, "fix", fix=text[:4000])
     wrong = post(browser, again, "fix", fix=text[:4000] + "x" * 4000)

@@ -283,11 +283,7 @@ def test_a_fix_that_worked_before_is_the_first_chip(
             every = Escalation.objects.all()
             mara = Actor("user", "1", "mara")
             answering.answer(
-                about(id).pk,
-                choice,
-                among=every,
-                stamp=Stamp(mara, start + MINUTE),
-                channel="api",
+                about(id).pk, choice, among=every, stamp=Stamp(mara, start + MINUTE), channel="api"
             )
             in_process.report_success(
                 claimed(agent, id, now=start + 2 * MINUTE), stamp=Stamp(SYSTEM, start + 3 * MINUTE)
@@ -586,12 +582,7 @@ def test_answer_to_a_closed_escalation_is_refused(
         assert expiry.process_due(now=now + HOUR)["expired"] == 1
     else:
         every = Escalation.objects.all()
-        questions.withdraw(
-            question.pk,
-            among=every,
-            stamp=Stamp(SYSTEM, now),
-            by_person=False,
-        )
+        questions.withdraw(question.pk, among=every, stamp=Stamp(SYSTEM, now), by_person=False)
     told = words(post(browser, question, "answer", fix="Drop it", headers=headers), 409)
     assert f"{says} Your message was not sent." in told and "Drop it" in told
 

@@ -81,11 +81,7 @@ def make_costs(agent: Agent, *, now: datetime) -> None:
     data = {
         "least": 5,
         "all": {name: row[name] for name in row if name not in ("id", "name", "slots")},
-        "plan": {
-            "rows": [row, other],
-            "hidden": 3,
-            "more": 0,
-        },
+        "plan": {"rows": [row, other], "hidden": 3, "more": 0},
         "agent": {"rows": [row, bare | {"name": "local", "done": 0}], "hidden": 0, "more": 2},
     }
     InsightFigure.objects.create(

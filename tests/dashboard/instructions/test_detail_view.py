@@ -161,13 +161,7 @@ def test_poll_returns_an_answer(browser: Client, agent: Agent, now: datetime) ->
     every = Escalation.objects.all()
     mara = Actor("user", "1", "mara")
     choice = Choice(Answer.SKIP)
-    answering.answer(
-        every[0].pk,
-        choice,
-        among=every,
-        stamp=Stamp(mara, now),
-        channel="page",
-    )
+    answering.answer(every[0].pk, choice, among=every, stamp=Stamp(mara, now), channel="page")
     live = browser.get(url, {"since": found[1]}, headers=PART)
     assert live.status_code == 200 and "left it as is." in words(live)
 
@@ -188,12 +182,7 @@ def test_unknown_instruction(browser: Client) -> None:
     assert browser.get("/instructions/x/").status_code == 404
 
 
-def test_poll(
-    browser: Client,
-    agent: Agent,
-    now: datetime,
-    statements: Callable[..., int],
-) -> None:
+def test_poll(browser: Client, agent: Agent, now: datetime, statements: Callable[..., int]) -> None:
     url = f"/instructions/{send(agent)}/"
     found = re.search(r'data-since="([^"]+)"', browser.get(url).content.decode())
     assert found

@@ -48,10 +48,7 @@ def test_parse(text: str, means: InstructionQuery) -> None:
     ("text", "said"),
     [
         ("state:foo", "Unknown state “foo”. Use one of: waiting, queued,"),
-        (
-            "urgency:loud agent:x",
-            "Unknown urgency “loud”. Use one of: first, again, important",
-        ),
+        ("urgency:loud agent:x", "Unknown urgency “loud”. Use one of: first, again, important"),
         ("ack:soon", "“ack:soon” is not a duration. Try ack:>30s or ack:<2m."),
         ("a b c d e f g h i", "Only the first 8 words are searched."),
     ],

@@ -239,10 +239,7 @@ def test_viewers_read(client: Client, agent: Agent, now: datetime) -> None:
 
 
 def test_two_hundred_open_ones_take_few_statements(
-    browser: Client,
-    agent: Agent,
-    now: datetime,
-    statements: Callable[..., int],
+    browser: Client, agent: Agent, now: datetime, statements: Callable[..., int]
 ) -> None:
     for number in range(200):
         ask(agent, f"npm test {number % 150}", now=now, session=f"s-{number}")

@@ -238,10 +238,7 @@ def bodies(ids: dict[str, Any]) -> dict[str, Any]:
         "markers_create": {"name": "deploy 2024.12"},
         "notification_channels_create": {"name": "new", "url": "ntfy://ntfy.example.com/new"},
         "notification_channels_update": {"name": "other"},
-        "notification_rules_create": {
-            "conditions": ["plan"],
-            "channel_id": str(ids["channel_id"]),
-        },
+        "notification_rules_create": {"conditions": ["plan"], "channel_id": str(ids["channel_id"])},
         "notification_rules_update": {"cap_per_hour": 4},
         "patterns_promote_fix": ids["fix"],
         "patterns_reset_fix": ids["fix"],

@@ -51,8 +51,7 @@ def test_acting_on_a_queue_needs_an_agents_token(operator: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    "header",
-    ["", "Bearer", "Basic abc", "Bearer x", "Bearer tenfour_agt_" + "0" * 30 + "_000000"],
+    "header", ["", "Bearer", "Basic abc", "Bearer x", "Bearer tenfour_agt_" + "0" * 30 + "_000000"]
 )
 def test_a_malformed_token_never_reaches_the_database(
     header: str, django_assert_num_queries: Any
@@ -114,11 +113,7 @@ def test_agents_and_orchestrators_can_never_answer_people_or_make_tokens() -> No
 
 def test_me_says_who_calls(api: Callable[..., Api], coder: Api) -> None:
     body = coder("GET", "/me").body
-    assert (body["kind"], body["agent"], body["project"]["name"]) == (
-        "agent",
-        "coder",
-        "default",
-    )
+    assert (body["kind"], body["agent"], body["project"]["name"]) == ("agent", "coder", "default")
     assert api("reader")("GET", "/me").body["agent"] is None
 
 

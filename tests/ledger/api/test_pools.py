@@ -139,9 +139,6 @@ def test_a_plan_sends_its_tasks_to_a_pool(operator: Api, pool: dict[str, Any]) -
 def test_a_task_moves_to_a_pool(operator: Api, pool: dict[str, Any]) -> None:
     sent = operator("POST", "/tasks", {"agent": "coder", "type": "x"}).body
     moved = operator(
-        "PATCH",
-        f"/tasks/{sent['id']}",
-        {"agent": "reviewers", "retry_on": "same"},
-        If_Match='"v1"',
+        "PATCH", f"/tasks/{sent['id']}", {"agent": "reviewers", "retry_on": "same"}, If_Match='"v1"'
     ).body
     assert (moved["agent"], moved["pool"], moved["retry_on"]) == ("reviewers", "reviewers", "same")

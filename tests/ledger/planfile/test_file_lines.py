@@ -60,11 +60,7 @@ def test_each_line_that_looks_like_work_is_accounted_for() -> None:
         ("- [] A\n-[ ] B\n- [>] C\n", [(n, "task", f"task-{n}", "[x]") for n in (1, 2, 3)]),
         (
             "### [ ] Task 1: A\n- [ ] one\n### Task 2: B\n",
-            [
-                (1, "task", "task-1", "[x]"),
-                (2, "step", "task-1", "[x]"),
-                (3, "task", "task-2", ""),
-            ],
+            [(1, "task", "task-1", "[x]"), (2, "step", "task-1", "[x]"), (3, "task", "task-2", "")],
         ),
         ("- [ ] A [ ] b\r- [ ] C", [(1, "task", "task-1", "[x]"), (2, "task", "task-2", "[x]")]),
         (

@@ -75,11 +75,7 @@ def test_tasks_and_subtasks(value: Any) -> None:
         "id": "2",
         "action": "Search answers fast.\n\nUse an index.",
         "complexity": 7,
-        "verify": {
-            "text": "pytest -q",
-            "proposed_command": "pytest -q",
-            "source": "proposed",
-        },
+        "verify": {"text": "pytest -q", "proposed_command": "pytest -q", "source": "proposed"},
     }
     assert second.payload == {"id": "2.2", "parent": "task-2", "done": ["It is fast"]}
     assert (parent.priority, first.priority) == (10, 0)

@@ -26,14 +26,7 @@ def test_each_version_says_what_became_of_its_lines(agent: Agent) -> None:
     merge("# P\n\n- [ ] Z\n- [ ] A\n")
     merge("# P\n\n- [ ] Z\n", mode="replace")
     assert accounts() == [
-        {
-            "lines": [
-                [3, 3, "task", 1],
-                [4, 5, "step", 1],
-                [6, 6, "done", None],
-                [9, 9, "check", 1],
-            ]
-        },
+        {"lines": [[3, 3, "task", 1], [4, 5, "step", 1], [6, 6, "done", None], [9, 9, "check", 1]]},
         {"lines": [[3, 3, "task", 2], [4, 4, "task", 1]]},
         {"lines": [[3, 3, "task", 2]], "dropped": {"aborted": [1]}},
     ]

@@ -213,11 +213,7 @@ def test_an_invalid_verification(
 
 @pytest.mark.parametrize(("body_bytes", "told"), [(None, "body"), (PAYLOAD_BYTES * 2, "payload")])
 def test_a_large_payload(
-    operator: Any,
-    agent: Agent,
-    monkeypatch: pytest.MonkeyPatch,
-    body_bytes: int | None,
-    told: str,
+    operator: Any, agent: Agent, monkeypatch: pytest.MonkeyPatch, body_bytes: int | None, told: str
 ) -> None:
     """The body has its limit, and behind a larger one the payload has its own."""
     monkeypatch.setattr(auth, "BODY_BYTES", body_bytes or auth.BODY_BYTES)
@@ -370,12 +366,7 @@ def test_an_agent_grants_itself_no_more_attempts(coder: Any, operator: Any) -> N
         assert operator("POST", "/tasks", body).status_code == 201
 
 
-CALLERS = {
-    "agent": Who.AGENT,
-    "orchestrator": Who.PRODUCER,
-    "operator": Who.PERSON,
-    "reader": None,
-}
+CALLERS = {"agent": Who.AGENT, "orchestrator": Who.PRODUCER, "operator": Who.PERSON, "reader": None}
 
 
 def make_blocked(reason: str, *, agent: Agent, now: datetime) -> Task:

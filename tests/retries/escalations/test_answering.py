@@ -189,9 +189,7 @@ def test_an_instruction_has_at_most_one_open_escalation(agent: Agent) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_one_of_two_simultaneous_answers_wins(
-    elsewhere: Callable[..., Future[Any]],
-) -> None:
+def test_one_of_two_simultaneous_answers_wins(elsewhere: Callable[..., Future[Any]]) -> None:
     escalation = ignored(make_agent())
     jonas = Actor("user", "2", "jonas")
     with transaction.atomic():

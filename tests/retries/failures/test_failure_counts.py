@@ -289,10 +289,7 @@ def test_a_count_that_was_cut_short_is_made_again(
     broken(agent)
     MIGRATION.create_table(apps, connection.schema_editor())
     migrate()
-    expected = {
-        "Cannot find module ‹text›": (2, {"coder": 2}),
-        "disk full": (1, {"coder": 1}),
-    }
+    expected = {"Cannot find module ‹text›": (2, {"coder": 2}), "disk full": (1, {"coder": 1})}
     assert count_all() == expected
     migrate()
     assert count_all() == expected

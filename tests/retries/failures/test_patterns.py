@@ -67,22 +67,14 @@ def test_retry_covers_all_stuck_tasks_of_a_pattern(agent: Agent) -> None:
     fail(agent, attempt_of(claim(agent)), now=NOW, message="Cannot find module 'y'")
     other = broken(agent, "disk full")
     pattern = FailurePattern.objects.get(template__startswith="Cannot")
-    again = patterns.retry(
-        [pattern.pk],
-        stamp=Stamp(MARA, NOW),
-        channel="page",
-    )
+    again = patterns.retry([pattern.pk], stamp=Stamp(MARA, NOW), channel="page")
     assert [letter.task_id for letter in again.replayed] == [buried]
     assert again.made_due == [waits]
     assert [each.task_id for each in again.answered] == [asked]
     assert Escalation.objects.get().action == Answer.RETRY
     assert DeadLetter.objects.get(task=other).closed_at is None
     assert Task.objects.get(replay_of=buried).state == TaskState.QUEUED
-    assert not patterns.retry(
-        [pattern.pk],
-        stamp=Stamp(MARA, NOW),
-        channel="page",
-    )
+    assert not patterns.retry([pattern.pk], stamp=Stamp(MARA, NOW), channel="page")
 
 
 def test_a_task_is_stuck_because_of_its_last_failure(agent: Agent) -> None:
@@ -109,11 +101,7 @@ def test_retry_leaves_questions_to_a_person(agent: Agent) -> None:
         letters.values_list("pk", flat=True), among=DeadLetter.objects.all(), stamp=Stamp(MARA, NOW)
     )
     assert not stuck_tasks([only().pk])
-    assert not patterns.retry(
-        [only().pk],
-        stamp=Stamp(MARA, NOW),
-        channel="page",
-    )
+    assert not patterns.retry([only().pk], stamp=Stamp(MARA, NOW), channel="page")
     assert Escalation.objects.open().count() == 2
 
 
@@ -125,11 +113,7 @@ def test_retry_skips_an_escalation_that_was_closed_meanwhile(agent: Agent, elsew
     with transaction.atomic():
         Escalation.objects.filter(pk=first.pk).update(state="expired", closed_at=NOW)
         future = elsewhere(
-            lambda: patterns.retry(
-                [pattern],
-                stamp=Stamp(MARA, NOW),
-                channel="page",
-            )
+            lambda: patterns.retry([pattern], stamp=Stamp(MARA, NOW), channel="page")
         )
         with blocked(future):
             pass

@@ -193,9 +193,5 @@ def test_failures_that_older_rules_signed_are_signed_again(agent: Agent) -> None
     assert FIX not in retried(agent, works=True, now=NOW + 5 * HOUR, message=message)
     assert sweeps.run("insight", now=NOW + 6 * HOUR)["signed"] == 3
     (fix,) = [each for each in fixes.list_learned_fixes(pattern.pk) if each.signature == new]
-    assert (fix.state, fix.counts, fix.entities) == (
-        FixState.PROMOTED,
-        Tries(3, 3),
-        (":6379",),
-    )
+    assert (fix.state, fix.counts, fix.entities) == (FixState.PROMOTED, Tries(3, 3), (":6379",))
     assert "signed" not in sweeps.run("insight", now=NOW + 7 * HOUR)

@@ -53,13 +53,7 @@ def test_the_output_and_exit_code_count() -> None:
 
 
 def fixed(
-    agent: Agent,
-    words: str,
-    *,
-    works: bool,
-    now: datetime,
-    message: str = MISSING,
-    then: str = "",
+    agent: Agent, words: str, *, works: bool, now: datetime, message: str = MISSING, then: str = ""
 ) -> UUID:
     """A task that failed, was answered with a fix, and was then done or failed once more.
 
@@ -109,11 +103,7 @@ def test_a_live_or_released_attempt_does_not_count(agent: Agent) -> None:
     choice = Choice(Answer.FIX, fix="Run npm ci")
     every = Escalation.objects.all()
     answering.answer(
-        question.pk,
-        choice,
-        among=every,
-        stamp=Stamp(MARA, NOW + MINUTE),
-        channel="api",
+        question.pk, choice, among=every, stamp=Stamp(MARA, NOW + MINUTE), channel="api"
     )
     first = attempt_of(claim(agent, now=NOW + 2 * MINUTE))
     assert suggestions.list_worked_fixes(pattern()) == []

@@ -271,9 +271,7 @@ def test_the_metric_burns_as_the_page_says(agent: Agent) -> None:
     rows = {row["measure"]: TargetRow(row, 1) for row in compute(agent, "task_targets")[7]["rows"]}
     for measure, late in (("wait", 2), ("run", 3)):
         totals = MetricTotal.objects.filter(
-            metric="tenfour_target_burn",
-            labels__agent=str(agent.pk),
-            labels__measure=measure,
+            metric="tenfour_target_burn", labels__agent=str(agent.pk), labels__measure=measure
         )
         assert {each.bucket: each.count for each in totals} == {0: 5 - late, float("inf"): late}
         mean = sum(each.sum for each in totals) / sum(each.count for each in totals)

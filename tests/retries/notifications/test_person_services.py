@@ -187,10 +187,7 @@ def test_a_mail_says_what_helps_to_answer(mailbox: tuple[Mailbox, str]) -> None:
     answers = "\n".join(["Your answers:", *(f"- {name}: {at}{form}" for name, form in forms)])
     assert f"Likely cause: {cause}" in found
     assert "Worked before: “Run &lt;b&gt;npm ci&lt;/b&gt;”, 2 of 3 times" in found
-    assert re.findall(r'href="([^"]*#[^"]*)"', page) == [
-        f"{at}#fix",
-        *[f"{at}#other-answers"] * 3,
-    ]
+    assert re.findall(r'href="([^"]*#[^"]*)"', page) == [f"{at}#fix", *[f"{at}#other-answers"] * 3]
     assert f"Likely cause: {cause}\nWorked before: “Run <b>npm ci</b>”, 2 of 3 times" in text
     assert answers in text
     assert "coder failed 1 of 1: max retries exceeded." in text

@@ -34,10 +34,5 @@ def test_a_plan_is_over_when_its_tasks_are_and_a_replay_reopens_it(agent: Agent)
     assert plan().state == "active"
     do(agent, "03-01:task-1")
     completing.complete_plans(now=NOW)
-    assert kinds(plan().pk) == [
-        "plan.imported",
-        "plan.completed",
-        "plan.updated",
-        "plan.completed",
-    ]
+    assert kinds(plan().pk) == ["plan.imported", "plan.completed", "plan.updated", "plan.completed"]
     assert list(audit()) == []

@@ -80,11 +80,7 @@ def test_a_restart_carries_over_what_was_begun_since(agent: Agent) -> None:
     assert (two.attempts, two.retry_count, two.attempt_limit) == (3, 3, 4)
     assert two.carries == old and old.failures.count() == 3
     assert fetch_lineages([two.pk, one.pk]) == {two.pk: two.pk, old.pk: two.pk, one.pk: one.pk}
-    assert [each.attempt for each in history.load_histories([two.pk])[two.pk].failures] == [
-        1,
-        2,
-        3,
-    ]
+    assert [each.attempt for each in history.load_histories([two.pk])[two.pk].failures] == [1, 2, 3]
     found = claim(agent, task=two.pk, now=later)
     assert found.rows[0]["attempt_number"] == 4
     fail(agent, attempt_of(found), now=later + MINUTE, message="later still")

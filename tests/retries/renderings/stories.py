@@ -80,13 +80,7 @@ def answer(task: UUID, action: str, *, now: datetime, fix: str = "") -> None:
     asked = Escalation.objects.open().get(task_id=task)
     choice = Choice(Answer(action), fix=fix)
     among = Escalation.objects.all()
-    answering.answer(
-        asked.pk,
-        choice,
-        among=among,
-        stamp=Stamp(MARA, now),
-        channel="page",
-    )
+    answering.answer(asked.pk, choice, among=among, stamp=Stamp(MARA, now), channel="page")
 
 
 def sample(agent: Agent, *, now: datetime = NOW) -> tuple[Plan, list[UUID]]:

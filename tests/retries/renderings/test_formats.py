@@ -102,11 +102,7 @@ def test_the_json_lines_equal_the_sample() -> None:
         EscalationEntry(at=at(35, 1), task_id=TASK, attempts=3, reason="max_retries_exceeded"),
         AnswerEntry(at=at(40), task_id=TASK, response="skip"),
         ResolutionEntry(
-            at=at(40),
-            task_id=TASK,
-            status="skipped",
-            total_attempts=3,
-            total_duration_ms=600_000,
+            at=at(40), task_id=TASK, status="skipped", total_attempts=3, total_duration_ms=600_000
         ),
     ]
     assert "".join(line for each in story for line in retry_jsonl.render_lines(each)) == JSONL
@@ -182,11 +178,7 @@ def test_the_state_is_one_object_for_any_number_of_tasks(count: int) -> None:
     entries = [entry(f"03-01:task-{n}") for n in range(count)]
     whole = json.loads("".join(retry_state.render_document(entries, GlobalStats(5, 3, 1))))
     assert list(whole["task_retries"]) == [each.task_id for each in entries]
-    assert whole["global_stats"] == {
-        "total_retries": 5,
-        "successful_retries": 3,
-        "escalations": 1,
-    }
+    assert whole["global_stats"] == {"total_retries": 5, "successful_retries": 3, "escalations": 1}
 
 
 def test_every_state_has_a_status() -> None:

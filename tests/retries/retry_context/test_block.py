@@ -44,14 +44,7 @@ REVIEW_LENGTH = len(ADVICE) - len(GUIDED_ADVICE) + len(AUTHORITY) - len(UNASKED_
 REVIEW_LENGTH += len(f"<reading_rules>{RULES}</reading_rules>\n")
 FILES = [{"path": "src/domain/PlannerId.ts", "status": "partially_modified", "lines_changed": 15}]
 FIX = "Check for whitespace using .trim() before UUID validation"
-PARTS = [
-    "type",
-    "timestamp",
-    "error_summary",
-    "error_details",
-    "files_affected",
-    "suggested_fix",
-]
+PARTS = ["type", "timestamp", "error_summary", "error_details", "files_affected", "suggested_fix"]
 
 
 def failed(attempt: int = 1, **more: Any) -> FailureRecord:

@@ -21,7 +21,7 @@ def test_the_task_keeps_its_form(attack: str) -> None:
     }
     root = read(render_task(title=attack, type="code", payload=payload, ref=attack))
     assert [each.tag for each in root] == [
-        *("name", "action", "files", "context", "verify", "done", "payload"),
+        *("name", "action", "files", "context", "verify", "done", "payload")
     ]
     assert [each.tag for each in root[4]] == ["command", "text"]
 

@@ -86,8 +86,7 @@ def test_secrets_and_huge_outputs(coder: Api) -> None:
     key = "AKIAIOSFODNN7EXAMPLE"
     output = {"type": "tool_result", "tool_use_id": "t1", "content": f"{key}\n" + "x" * 2_000_000}
     data = as_lines(
-        claude_line(1, "user", f"Use {key} \u0000\ud800"),
-        claude_line(2, "user", [output, output]),
+        claude_line(1, "user", f"Use {key} \u0000\ud800"), claude_line(2, "user", [output, output])
     )
     done = put(coder, data)
     assert (done.status_code, done.body["added"]) == (201, 2), done.body

@@ -234,9 +234,7 @@ def test_an_outside_reader_never_sees_half_a_response(
         assert counts() == (2 * n + 2, 2 * n + 2, 4 * n + 4, 2 * n + 2)
 
 
-def test_an_insertion_locks_the_session_alone(
-    elsewhere: Callable[..., Future[Any]],
-) -> None:
+def test_an_insertion_locks_the_session_alone(elsewhere: Callable[..., Future[Any]]) -> None:
     """S2.7, S2.8: until commit, a second writer waits; another session does not."""
     one, other = make_session(), make_session()
 

@@ -35,11 +35,7 @@ def set(
 
 
 def remove(
-    measure: Measure,
-    *,
-    agent: str | None = None,
-    type: str | None = None,
-    plan: str | None = None,
+    measure: Measure, *, agent: str | None = None, type: str | None = None, plan: str | None = None
 ) -> Call[Target]:
     """Remove the target of an agent, a type, or a plan; also if there is none."""
     return Call("PUT", PATH, Target.read, _body(measure, agent, type, plan))
